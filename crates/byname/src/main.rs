@@ -27,6 +27,7 @@ mod odd_port;
 mod process;
 mod reference;
 mod restart;
+mod routing;
 mod run;
 mod switch;
 mod table;
@@ -69,6 +70,7 @@ Management of a running forwarder (nfdc's words work: `route add prefix /a nexth
   channel         List the addresses that the forwarder listens on
   cs              Show, configure and erase the content store
   strategy        List, show, set and unset forwarding strategies
+  routing         Show what routing knows, and why; add and remove neighbors
   reload          Take over the changed configuration file
   top             Show what the forwarder is busy with: rates by face, prefix and thread
   trace           Show what happens to packets, and why, as it happens

@@ -214,7 +214,12 @@ pub fn dataset_in_time(
     if let Some(filter) = filter {
         name = name.join(Component::generic(filter));
     }
-    let command = format!("{module}/{verb}");
+    dataset_at(client, &format!("{module}/{verb}"), name)
+}
+
+/// Fetches the dataset with this name. `what` names it in messages.
+pub fn dataset_at(client: &mut Link, what: &str, name: Name) -> Result<Vec<u8>, ManagementError> {
+    let command = what.to_owned();
     let local = client.is_local();
     let unanswered = |error| ManagementError::Unanswered { command: command.clone(), error, local };
     let first = InterestBuilder::new(name, rand::random()).can_be_prefix(true).must_be_fresh(true);

@@ -6,6 +6,7 @@
 
 mod format;
 mod process;
+mod routing;
 
 use std::fmt;
 
@@ -21,6 +22,7 @@ use prometheus_client::registry::Registry;
 
 pub use self::format::Format;
 use self::process::ProcessMetrics;
+pub use self::routing::RoutingCounts;
 use crate::state::StoreStatus;
 use crate::state::writer::Condition;
 
@@ -60,6 +62,8 @@ pub struct Snapshot {
     pub store: Option<StoreStatus>,
     /// Lines that the audit log lost.
     pub audit_lost: u64,
+    /// Counters of routing, which others than the control thread keep. `None`: there is no routing.
+    pub routing: Option<RoutingCounts>,
 }
 
 impl Snapshot {
@@ -142,6 +146,9 @@ impl Collector for Snapshot {
         to.family("advertise_failures", "Commands that it refused, or did not answer", failures)?;
         self.encode_store(&mut to)?;
         to.counter("audit_lost", "Lines that the audit log lost", self.audit_lost)?;
+        if let Some(routing) = &self.routing {
+            routing.encode(&mut to)?;
+        }
         to.gauge("faces", "Faces", self.faces.len() as u64)?;
         let by_reason = |(reason, count): &(&'static str, u64)| ([("reason", word(reason))], *count);
         to.family("drops", "Packets dropped", counters.drops.iter().map(by_reason))?;

@@ -36,6 +36,7 @@ pub use io_loop::{
     ThreadStatus, Workers, imbalance, start,
 };
 pub use memory::{InternalFace, InternalSender};
+pub use netlink::own_addresses;
 pub use port::{Port, PortContext, Readiness};
 pub use uri::FaceUri;
 pub use waker::LoopWaker;

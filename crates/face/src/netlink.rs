@@ -67,6 +67,14 @@ pub(crate) fn addresses() -> io::Result<Vec<Address>> {
     list(libc::RTM_GETADDR, libc::RTM_NEWADDR, address)
 }
 
+/// The IP addresses of this host, in this thread's network namespace.
+///
+/// # Errors
+/// If the system does not tell them.
+pub fn own_addresses() -> io::Result<Vec<IpAddr>> {
+    Ok(addresses()?.into_iter().map(|address| address.ip).collect())
+}
+
 /// Requests a list, and reads its entries. Entries that cannot be read are left out.
 fn list<T>(request: u16, answer: u16, read: impl Fn(&[u8]) -> Option<T>) -> io::Result<Vec<T>> {
     let socket = open(SocketFlags::empty())?;

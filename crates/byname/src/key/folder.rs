@@ -129,9 +129,8 @@ impl Folder {
         Ok(closest.ok_or_else(|| exit::Failure::new(exit::NOT_FOUND, missing()))?)
     }
 
-    /// Writes a new private key and its certificate.
-    pub fn add(&self, pkcs8: &[u8], certificate: &[u8]) -> anyhow::Result<Entry> {
-        let certificate = Certificate::decode(certificate)?;
+    /// The places of a key's files. Makes the folder.
+    fn place(&self, certificate: Certificate) -> anyhow::Result<Entry> {
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -139,7 +138,18 @@ impl Folder {
             .with_context(|| format!("cannot make {}", self.path.display()))?;
         let base = self.path.join(file_name(&certificate.key_name));
         let (key_path, certificate_path) = (base.with_extension("key"), base.with_extension("ndncert"));
-        let entry = Entry { certificate, certificate_path, key_path };
+        Ok(Entry { certificate, certificate_path, key_path })
+    }
+
+    /// Writes a certificate without its private key, in place of an earlier one for the same key.
+    pub fn add_certificate(&self, certificate: &Certificate) -> anyhow::Result<()> {
+        let entry = self.place(certificate.clone())?;
+        self.replace_certificate(&entry, &certificate.packet)
+    }
+
+    /// Writes a new private key and its certificate.
+    pub fn add(&self, pkcs8: &[u8], certificate: &[u8]) -> anyhow::Result<Entry> {
+        let entry = self.place(Certificate::decode(certificate)?)?;
         let fail = || format!("cannot write {}", entry.key_path.display());
         let mut file =
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(&entry.key_path).with_context(fail)?;

@@ -13,7 +13,7 @@ use super::folder::{Entry, Folder, now};
 use super::{NewType, router_identity};
 use crate::exit;
 
-const DAY: Duration = Duration::from_secs(24 * 3600);
+pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 /// A certificate is valid from an hour ago: the verifier's clock may be behind ours.
 const MARGIN: Duration = Duration::from_secs(3600);
 /// A request is valid for ten days, as that of `ndnsec sign-req`.
@@ -96,7 +96,12 @@ pub struct RenewArgs {
 }
 
 /// Issues a certificate for a key, valid from now on.
-fn certify(key: (&Name, &[u8]), signer: &Entry, issuer: &[u8], valid_for: Duration) -> anyhow::Result<Vec<u8>> {
+pub(super) fn certify(
+    key: (&Name, &[u8]),
+    signer: &Entry,
+    issuer: &[u8],
+    valid_for: Duration,
+) -> anyhow::Result<Vec<u8>> {
     let now = now()?;
     // A certificate cannot be valid for longer than that of its signer.
     let until = (now + valid_for).min(Duration::from_millis(signer.certificate.not_after_ms));
@@ -110,14 +115,14 @@ fn certify(key: (&Name, &[u8]), signer: &Entry, issuer: &[u8], valid_for: Durati
 }
 
 /// The issuer's id in certificates: the last component of the signer's identity.
-fn issuer_id(signer: &Entry) -> Vec<u8> {
+pub(super) fn issuer_id(signer: &Entry) -> Vec<u8> {
     let identity = signer.certificate.identity();
     let last = identity.as_ref().component(-1).map(|component| component.value.to_vec());
     last.filter(|value| !value.is_empty()).unwrap_or_else(|| b"anchor".to_vec())
 }
 
 /// A self-signed certificate of a new key.
-fn self_signed(key: &NewKey, issuer: &[u8], days: u32) -> anyhow::Result<Vec<u8>> {
+pub(super) fn self_signed(key: &NewKey, issuer: &[u8], days: u32) -> anyhow::Result<Vec<u8>> {
     let now = now()?;
     let version = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
     let valid = (now.saturating_sub(MARGIN), now + DAY * days);

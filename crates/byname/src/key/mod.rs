@@ -1,15 +1,16 @@
 //! `byname key`: a network's anchor, keys and certificates, in one folder.
 //!
 //! - [`folder`]: the files.
-//! - [`make`]: keys, and certificates for them.
+//! - [`make`]: keys, and certificates for them. [`network`]: those of all routers of a network at once.
 //! - [`transfer`]: files of others: requests, certificates, and keys as `ndnsec export` writes them.
 //! - [`list`]: what there is, and how long it is valid.
 //!
 //! Private keys are never shown. Their files have mode 0600.
 
-mod folder;
+pub mod folder;
 mod list;
 mod make;
+mod network;
 mod transfer;
 
 use std::path::PathBuf;
@@ -33,6 +34,8 @@ pub struct KeyArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Make the keys and certificates of a network's routers, and its anchor if there is none
+    Network(network::NetworkArgs),
     /// Make the trust anchor of a network: a key that signs itself
     Anchor(make::AnchorArgs),
     /// Make a key, and a certificate for it, signed by a key of this folder
@@ -82,6 +85,7 @@ impl From<NewType> for KeyType {
 pub fn run(args: KeyArgs) -> anyhow::Result<u8> {
     let folder = Folder::new(args.folder)?;
     match args.command {
+        Command::Network(args) => network::network(&folder, &args),
         Command::Anchor(args) => make::anchor(&folder, &args),
         Command::Make(args) => make::make(&folder, &args),
         Command::Request(args) => make::request(&folder, &args),
@@ -98,6 +102,6 @@ pub fn run(args: KeyArgs) -> anyhow::Result<u8> {
 }
 
 /// The identity of a router for ndn-dv: its name, followed by the keyword DV.
-fn router_identity(name: &Name) -> Name {
+pub fn router_identity(name: &Name) -> Name {
     name.join(byname_wire::Component { typ: byname_wire::name::component_type::KEYWORD, value: b"DV" })
 }

@@ -42,6 +42,8 @@ pub enum Command {
     Cs(cs::CsArgs),
     /// List, show, set and unset forwarding strategies
     Strategy(strategy::StrategyArgs),
+    /// Show what routing knows, and why; add and remove neighbors
+    Routing(crate::routing::RoutingArgs),
     /// Take over the changed configuration file
     Reload(reload::ReloadArgs),
 }
@@ -55,6 +57,7 @@ impl Command {
             Command::Route(args) => args.only_shows(),
             Command::Cs(args) => args.only_shows(),
             Command::Strategy(args) => args.only_shows(),
+            Command::Routing(args) => args.only_shows(),
             Command::Reload(_) => false,
         }
     }
@@ -69,13 +72,14 @@ impl Command {
             Command::Channel(args) => face::run_channel(args, client),
             Command::Cs(args) => cs::run(args, client),
             Command::Strategy(args) => strategy::run(args, client),
+            Command::Routing(args) => crate::routing::run(args, client),
             Command::Reload(args) => reload::run(args, client),
         }
     }
 }
 
 /// Prints `value` as JSON, or else `text`.
-fn print(json: bool, value: &impl Serialize, text: impl FnOnce() -> String) -> anyhow::Result<()> {
+pub fn print(json: bool, value: &impl Serialize, text: impl FnOnce() -> String) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     if json {
         writeln!(out, "{}", serde_json::to_string_pretty(value)?)?;

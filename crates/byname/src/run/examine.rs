@@ -48,7 +48,9 @@ pub fn examine(
     findings.extend(config.exposed_secrets(file));
     let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     findings.extend(config.expiring_certificates(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)));
+    findings.extend(super::routing::findings(config));
     let authorizer = config.authorizer().map_err(|problems| findings.extend(problems)).ok();
+    let authorizer = authorizer.map(|authorizer| super::routing::admitted(authorizer, config));
     let signer = config.propagate_signer();
     let mut note = |error: RightsError| {
         findings.push(Finding::fatal(format!("rib.propagate.{}", error.setting()), error.to_string()));

@@ -10,6 +10,7 @@ mod initial;
 mod machine;
 mod ports;
 mod reload;
+pub mod routing;
 mod socket_path;
 mod start_up;
 mod state;
@@ -56,6 +57,7 @@ use health::{Health, Phase};
 use initial::Initial;
 use ports::Placed;
 use reload::{Router, Setup, WEB_THREAD};
+use routing::{Measures, Routing, RoutingArgs};
 use socket_path::Surroundings;
 use start_up::StartUp;
 use state::Earlier;
@@ -64,8 +66,9 @@ use watch::Watch;
 
 /// Stack size of a thread.
 const STACK_BYTES: usize = 2 << 20;
-/// Threads besides the packet threads: control, web, signals, audit log, pulses, and the threads that watch the first ones.
-const THREADS: usize = 10;
+/// Threads besides the packet threads: control, web, routing, signals, audit log, pulses, and those that watch the first
+/// ones.
+const THREADS: usize = 12;
 /// Address space for everything besides the tables. 64 MiB of it are for the first descriptors.
 const SPARE_BYTES: usize = 160 << 20;
 /// Upper limit on the rules that the FIB is sized for.
@@ -83,6 +86,8 @@ pub struct RunArgs {
     /// Forget faces, routes and settings at the end; see [state] in the configuration
     #[arg(long)]
     ephemeral: bool,
+    #[command(flatten)]
+    routing: RoutingArgs,
 }
 
 /// Options of `byname check`.
@@ -136,7 +141,8 @@ struct Base {
 
 /// Runs the forwarder. With an `arrival` it takes over from another process, which has given the `inherited` sockets.
 fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: Inherited) -> anyhow::Result<u8> {
-    let (config, source) = load(args.config.as_deref())?;
+    let (mut config, source) = load(args.config.as_deref())?;
+    args.routing.override_in(&mut config, &source).map_err(usage)?;
     let levels = start_log(&config.log)?;
     let arrival = takeover::usable(arrival, config.threads.count, &mut inherited)?;
     let surroundings = Surroundings::of_process();
@@ -182,9 +188,9 @@ fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: I
     }
     // Before the ports: a supervisor may ask whether the router is ready while they start. But while another process is
     // ready, it answers.
-    let mut web = None;
+    let (mut web, mut routing) = (None, Routing::default());
     if arrival.is_none() {
-        web = start_web(&config, http.take(), &control, &health, &mut bound.notes);
+        web = start_web(&config, http.take(), &control, (&health, routing.measures()), &mut bound.notes);
     }
     let watch = Watch::start(pulses, control.take_pulse(), Arc::clone(&health), watch::INTERVAL)?;
     let configured = config.tables.strategies.clone().into_iter().collect();
@@ -215,7 +221,11 @@ fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: I
     // at once, too, so the trees must be joined before.
     add_ports(&handle, std::mem::take(&mut bound.applications))?;
     if arrival.is_some() {
-        web = start_web(&config, http.take(), &control, &health, &mut bound.notes);
+        web = start_web(&config, http.take(), &control, (&health, routing.measures()), &mut bound.notes);
+    }
+    // As other applications: when management runs.
+    if let Some(thread) = routing.start(&config, &handle)? {
+        process.watch(routing::THREAD, thread)?;
     }
     if let Some(thread) = web.as_mut().and_then(WebServer::take_thread) {
         process.watch(WEB_THREAD, thread)?;
@@ -239,6 +249,8 @@ fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: I
         places,
         tree_faces,
         store: base.store,
+        routing,
+        options: args.routing,
     };
     let mut router = Router::new(handle, control, setup);
     router.take_requests(&process)?;
@@ -254,7 +266,7 @@ fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: I
     watch::tell_manager(&[NotifyState::Stopping, NotifyState::Status("ending")]);
     drop(watch);
     router.leave_to_manager();
-    router.end()?;
+    router.end(&mut process)?;
     process.join();
     Ok(exit::OK)
 }
@@ -295,6 +307,7 @@ fn start_up(
         dashboard: config.dashboard.enabled,
         initial,
         taken: None,
+        routing: config.routing.is_on().then(|| config.routing.name.to_string()),
         notes: bound.notes,
         state: None,
     }
@@ -516,7 +529,7 @@ fn start_web(
     config: &Config,
     listener: Option<OwnedFd>,
     control: &ControlHandle,
-    health: &Arc<Health>,
+    (health, routing): (&Arc<Health>, Measures),
     notes: &mut Vec<String>,
 ) -> Option<WebServer> {
     if !config.metrics.enabled {
@@ -525,7 +538,7 @@ fn start_web(
     let snapshots = control.snapshots();
     let listener = listener.map(TcpListener::from);
     let dashboard = dashboard::wanted(config, control, notes);
-    let ask = move |tell| snapshots.ask(tell);
+    let ask = routing.added_to(move |tell| snapshots.ask(tell));
     match WebServer::start_on(config.metrics.listen, listener, ask, health.probes(), dashboard) {
         Ok(server) => Some(server),
         Err(error) => {

@@ -30,6 +30,7 @@ use super::examine::{Good, examine};
 use super::handover::Program;
 use super::health::Health;
 use super::initial::Initial;
+use super::routing::{Routing, RoutingArgs};
 use super::socket_path::Surroundings;
 use super::takeover::Departing;
 use super::{LogLevels, Secrets, count, takeover};
@@ -64,6 +65,10 @@ pub struct Setup {
     pub tree_faces: Vec<FaceId>,
     /// The service manager's descriptor store, if it offers one.
     pub store: Option<DescriptorStore>,
+    /// Routing.
+    pub routing: Routing,
+    /// What the command line says of routing. It overrides the file.
+    pub options: RoutingArgs,
 }
 
 /// A reload that is undone unless it is confirmed in time.
@@ -183,7 +188,8 @@ impl Router {
     ///
     /// # Errors
     /// The control thread has ended by itself.
-    pub fn end(self) -> anyhow::Result<()> {
+    pub fn end(mut self, process: &mut Process) -> anyhow::Result<()> {
+        self.stop_routing(process);
         drop(self.setup.web);
         // Before the faces end: they must stay in the store.
         self.control.close_state()?;
@@ -193,7 +199,12 @@ impl Router {
     }
 
     fn carry_out(&mut self, request: ReloadRequest, process: &mut Process) {
-        let response = match request.wish {
+        let response = match request.wish.clone() {
+            ReloadWish::AddNeighbor { uri, cost, mtu } => match byname_control::config::parse_remote(&uri) {
+                Ok(face) => routed(self.setup.routing.add_neighbor(face.to_string(), cost, mtu)),
+                Err(error) => ControlResponse::new(400, error),
+            },
+            ReloadWish::RemoveNeighbor { uri } => routed(self.setup.routing.remove_neighbor(uri)),
             ReloadWish::Confirm => match self.unconfirmed.take() {
                 Some(_) => {
                     tracing::info!("the reload is confirmed");
@@ -254,7 +265,8 @@ impl Router {
             return Err("this router was started without a configuration file (`byname run --config FILE`)".to_owned());
         };
         let source = Source::load(file).map_err(|error| error.to_string())?;
-        let config = source.config().map_err(|error| error.to_string())?;
+        let mut config = source.config().map_err(|error| error.to_string())?;
+        self.setup.options.override_in(&mut config, &source).map_err(|error| error.to_string())?;
         let good = examine(&config, &source, file, &Surroundings::of_process()).map_err(|error| error.to_string())?;
         let changes = changes((&self.setup.config, &self.setup.source), (&config, &source));
         // Some values are the old ones, and may contradict the new ones.
@@ -271,6 +283,14 @@ impl Router {
             Ok(_) => tracing::warn!(?within, "the reload is undone: nobody has confirmed it in time"),
             Err(error) => tracing::error!("the reload cannot be undone: {error:#}"),
         }
+    }
+}
+
+/// The answer to a command about a neighbour.
+fn routed(is_on: bool) -> ControlResponse {
+    match is_on {
+        true => ControlResponse::new(200, "OK"),
+        false => ControlResponse::new(404, "this router takes no part in routing; see [routing] in the configuration"),
     }
 }
 

@@ -48,6 +48,8 @@ pub struct StartUp {
     pub taken: Option<Taken>,
     /// The file of the state that survives a restart.
     pub state: Option<PathBuf>,
+    /// The router's name, if it takes part in routing.
+    pub routing: Option<String>,
     /// Failures that are not fatal.
     pub notes: Vec<String>,
 }
@@ -81,6 +83,9 @@ impl StartUp {
             row("Dashboard", format!("http://{address}/ (`byname dashboard` opens it)"));
         }
         row("State", self.state.as_ref().map_or_else(|| "not kept".to_owned(), |path| path.display().to_string()));
+        if let Some(router) = &self.routing {
+            row("Routing", format!("as {router}"));
+        }
         row(
             "Config",
             match &self.config {

@@ -67,7 +67,8 @@ struct Stage {
 
 impl Stage {
     fn new() -> Stage {
-        let (router, neighbour) = (Router::start(), Router::start());
+        let routing = "[routing]\nnetwork = \"/example\"\nname = \"/example/r1\"\ninsecure = true\nmulticast = false\n";
+        let (router, neighbour) = (Router::start_with(routing), Router::start());
         write_sample(&router.path("song.ogg"), 100_000);
         std::fs::write(router.path("commands.txt"), "face create udp4://192.0.2.1:6363\n").expect("write commands.txt");
         std::fs::write(router.path("network.txt"), "geneva lugano\nlugano zurich\n").expect("write network.txt");
@@ -151,7 +152,9 @@ impl Stage {
             }
         }
         std::fs::write(folder.join("byname.toml"), lines.join("\n")).expect("write configuration");
-        let mut program = command_at(&format!("unix://{}", own.display()), line);
+        // Without a file, it would listen where other routers do.
+        let line = if line.contains("--config") { line.to_owned() } else { format!("{line} --config byname.toml") };
+        let mut program = command_at(&format!("unix://{}", own.display()), &line);
         program
             .current_dir(folder)
             .env("STATE_DIRECTORY", folder.join("state"))

@@ -6,8 +6,8 @@ use std::fmt::Display;
 
 use super::{
     AuditLog, Capture, Config, DashboardSettings, Ethernet, EthernetPort, Faces, Faults, General, InitialFace,
-    InitialRoute, Log, Memif, Metrics, Multicast, Network, Rib, Security, Source, State, Tables, Tags, Tcp, Threads,
-    Trust, Udp, Unix, WebSocket, default_toml,
+    InitialRoute, Log, Memif, Metrics, Multicast, Network, Rib, Routing, Security, Source, State, Tables, Tags, Tcp,
+    Threads, Trust, Udp, Unix, WebSocket, default_toml,
 };
 use crate::config::faces::Stream;
 
@@ -85,6 +85,7 @@ pub fn changes((old, old_source): (&Config, &Source), (new, new_source): (&Confi
         trust: _,
         authorizations: _,
         rib: _,
+        routing: _,
         tags: _,
         initial_faces: _,
         initial_routes: _,
@@ -101,6 +102,7 @@ pub fn changes((old, old_source): (&Config, &Source), (new, new_source): (&Confi
     of_faces(&mut notes, &old.faces, &new.faces, &mut applicable.faces);
     of_tables(&mut notes, old, new, &mut applicable);
     of_rights(&mut notes, old, new, &mut applicable);
+    of_routing(&mut notes, &old.routing, &new.routing, &mut applicable.routing);
     of_tags(&mut notes, &old.tags, &new.tags, &mut applicable.tags);
     notes.items("[[face]]", &old.initial_faces, &new.initial_faces, face_key, |_| None);
     notes.items("[[route]]", &old.initial_routes, &new.initial_routes, route_key, |_| None);
@@ -223,6 +225,16 @@ fn of_rights(notes: &mut Notes<'_>, old: &Config, new: &Config, applicable: &mut
     if old.rib.propagate != new.rib.propagate {
         notes.note("[rib.propagate]".to_owned(), "changed".to_owned(), None);
     }
+}
+
+fn of_routing(notes: &mut Notes<'_>, old: &Routing, new: &Routing, applicable: &mut Routing) {
+    compare!(notes, "routing.", (old, new, applicable), Routing {
+        network => None, name => None, keys => None, insecure => None, multicast => None, advertise_interval => None,
+        dead_interval => None, hello_interval => None, hello_misses => None, hold_down => None,
+        damping => None, alternatives => None, policy => None, neighbors_max => None, routers_max => None,
+        prefixes_per_router_max => None, prefixes_max => None,
+    } and neighbors);
+    notes.items("[[routing.neighbor]]", &old.neighbors, &new.neighbors, |neighbor| neighbor.face.to_string(), |_| None);
 }
 
 fn of_tags(notes: &mut Notes<'_>, old: &Tags, new: &Tags, applicable: &mut Tags) {

@@ -59,6 +59,7 @@ impl Config {
             ));
         }
         findings.extend(self.rib.propagate.check().err().map(|problem| Finding::fatal("rib.propagate", problem)));
+        self.check_routing(&mut findings);
         findings.extend(self.check_tags().err().map(|problem| Finding::fatal("tags", problem)));
         findings
     }

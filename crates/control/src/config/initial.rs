@@ -120,7 +120,10 @@ pub(super) fn remote<'de, D: Deserializer<'de>>(deserializer: D) -> Result<FaceU
 }
 
 /// A URI that the router can connect to.
-pub(super) fn parse_remote(text: &str) -> Result<FaceUri, String> {
+///
+/// # Errors
+/// What is wrong with it, and how it should be written.
+pub fn parse_remote(text: &str) -> Result<FaceUri, String> {
     match text.parse().map_err(|e| format!("{e}; write for example \"udp4://192.0.2.1:6363\""))? {
         uri @ (FaceUri::Udp(_) | FaceUri::Tcp(_) | FaceUri::Ethernet(_) | FaceUri::Memif { .. }) => Ok(uri),
         _ => Err(format!(

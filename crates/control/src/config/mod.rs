@@ -19,6 +19,7 @@ mod memory;
 mod propagate;
 mod queues;
 mod rights;
+mod routing;
 mod secrets;
 mod state;
 mod tags;
@@ -49,12 +50,13 @@ pub use ethernet::{Dpdk, Ethernet, EthernetPort, EthernetUdp, XdpMode, ring_byte
 pub use experiment::{Capture, Faults};
 pub use faces::{Faces, Multicast, Tcp, Udp, Unix, WebSocket};
 pub use finding::{Finding, Source};
-pub use initial::{InitialFace, InitialPersistency, InitialRoute};
+pub use initial::{InitialFace, InitialPersistency, InitialRoute, parse_remote};
 pub use memif::{Memif, MemifFraming, MemifRole};
 pub use memory::{FilledBy, Need, Room};
 pub use propagate::Propagate;
 pub use queues::Queues;
 pub use rights::{Authorization, Reach, RightSigner, RightsError};
+pub use routing::{Routing, RoutingNeighbor};
 pub use secrets::exposure;
 pub use state::State;
 pub use tags::{ConfiguredNeighbor, ConfiguredPlace, Neighbor, PlacesError, TagEngineKind, Tags, Tree};
@@ -90,6 +92,8 @@ pub struct Config {
     pub authorizations: Vec<Authorization>,
     /// Routes and their advertisement.
     pub rib: Rib,
+    /// The routing protocol.
+    pub routing: Routing,
     /// Descriptors and trees.
     pub tags: Tags,
     /// Faces to create at startup.
@@ -129,6 +133,7 @@ impl Default for Config {
             trust: Trust::default(),
             authorizations: vec![Authorization::default()],
             rib: Rib::default(),
+            routing: Routing::default(),
             tags: Tags::default(),
             initial_faces: Vec::new(),
             initial_routes: Vec::new(),

@@ -86,6 +86,12 @@ fn snapshot(faces: u64) -> Snapshot {
             waiting: 43,
         }),
         audit_lost: 34,
+        routing: Some(RoutingCounts {
+            packets: vec![("in", "hello", 35)],
+            refused: vec![("untrusted", 36)],
+            certificate_ends_s: Some(37),
+            ..RoutingCounts::default()
+        }),
     }
 }
 
@@ -141,6 +147,9 @@ fn the_text_is_openmetrics() {
         "byname_face_packets_total{face=\"256\",remote=\"udp4://192.0.2.1:6363\",direction=\"in\",type=\"interest\"} 256",
         "byname_links_out_drops_total 21",
         "byname_audit_lost_total 34",
+        "byname_routing_packets_total{direction=\"in\",type=\"hello\"} 35",
+        "byname_routing_refused_total{reason=\"untrusted\"} 36",
+        "byname_routing_certificate_ends_seconds 37",
         "byname_faces_closed_total{reason=\"tcp_stalled\"} 22",
         "byname_face_out_drops_total{face=\"256\",remote=\"udp4://192.0.2.1:6363\"} 3",
     ] {

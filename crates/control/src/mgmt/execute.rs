@@ -122,7 +122,11 @@ impl Management {
             Command::FibRemoveNexthop => self.fib_remove_nexthop(parameters, incoming),
             Command::RibRegister => self.rib_register(parameters, incoming, now),
             Command::RibUnregister => self.rib_unregister(parameters, incoming),
-            Command::FaceCreate | Command::ConfigReload | Command::ConfigConfirm => {
+            Command::FaceCreate
+            | Command::ConfigReload
+            | Command::ConfigConfirm
+            | Command::ConfigAddNeighbor
+            | Command::ConfigRemoveNeighbor => {
                 unreachable!("its answer may come later")
             }
             Command::RibAnnounce | Command::TagsAdvertise | Command::TagsWithdraw | Command::TagsLocators => {

@@ -270,6 +270,7 @@ impl Management {
             advertised: Vec::new(),
             store: None,
             audit_lost: self.audit.lost(),
+            routing: None,
         }
     }
 

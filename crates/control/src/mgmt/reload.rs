@@ -1,4 +1,4 @@
-//! The module `config`: commands to read the configuration file again.
+//! The module `config`: commands to read the configuration file again, and to change what else the process decides.
 //!
 //! Management checks rights and parameters. The process reads the file, and changes the router. This takes time, so the
 //! answer comes later, and other commands are handled meanwhile.
@@ -17,6 +17,8 @@ use crate::security::Authorizer;
 use crate::security::marks::Marks;
 use crate::service::Limits;
 
+/// Largest cost of a link to a neighbour.
+const LINK_COST_MAX: u64 = 15;
 /// Longest time for a confirmation.
 const CONFIRM_WITHIN_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Most bytes of the changes in an answer. The rest of the packet is for its name and the text.
@@ -36,12 +38,26 @@ pub struct ReloadOptions {
 }
 
 /// What a command of the module asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReloadWish {
     /// Read the configuration file again.
     Reload(ReloadOptions),
     /// Keep what the last reload has changed.
     Confirm,
+    /// Make a link to a neighbour for routing.
+    AddNeighbor {
+        /// URI of the neighbour.
+        uri: String,
+        /// Cost of the link.
+        cost: u64,
+        /// Largest frame, in bytes.
+        mtu: Option<u64>,
+    },
+    /// Leave a neighbour.
+    RemoveNeighbor {
+        /// Its URI.
+        uri: String,
+    },
 }
 
 /// A command whose answer the process owes.
@@ -70,8 +86,17 @@ impl Management {
         parameters: &ControlParameters,
         entry: &mut Option<Box<Entry>>,
     ) -> Option<ControlResponse> {
+        let uri = || parameters.uri.clone().unwrap_or_default();
         let wish = match command {
             Command::ConfigConfirm => Ok(ReloadWish::Confirm),
+            Command::ConfigAddNeighbor => {
+                let (cost, mtu) = (parameters.cost.unwrap_or(1), parameters.mtu);
+                match (1..=LINK_COST_MAX).contains(&cost) {
+                    true => Ok(ReloadWish::AddNeighbor { uri: uri(), cost, mtu }),
+                    false => Err("Cost must be from 1 to 15"),
+                }
+            }
+            Command::ConfigRemoveNeighbor => Ok(ReloadWish::RemoveNeighbor { uri: uri() }),
             _ => options(parameters).map(ReloadWish::Reload),
         };
         let wish = match wish {

@@ -289,6 +289,20 @@ impl Authorizer {
         Authorizer { validator, served, ..self }
     }
 
+    /// With one more rule, for a part of the router itself.
+    pub fn with_rule(mut self, rule: Rule) -> Self {
+        self.rules.push(rule);
+        self
+    }
+
+    /// Whether everybody on this host may use these modules, for all names.
+    pub fn lets_all_use(&self, modules: &[Module]) -> bool {
+        let lets = |rule: &Rule, module: &Module| {
+            matches!(rule.signer, TrustedSigner::Any) && rule.prefixes.is_none() && rule.modules.contains(module)
+        };
+        modules.iter().all(|module| self.rules.iter().any(|rule| lets(rule, module)))
+    }
+
     /// The validator, which `chains` drives.
     pub fn validator(&self) -> &Validator {
         &self.validator

@@ -103,7 +103,7 @@ impl StreamPort {
     }
 
     /// Gives a newcomer a place, or closes it.
-    fn receive_newcomer(&mut self, cx: &mut PortContext<'_>, newcomer: Newcomer) {
+    pub(super) fn receive_newcomer(&mut self, cx: &mut PortContext<'_>, newcomer: Newcomer) {
         let origin = newcomer.accepted.remote.as_ref().map(Origin::of);
         let listening = newcomer.listening.clone();
         let Some(descriptor) = self.admit(cx, origin) else {

@@ -3,13 +3,14 @@
 //! One port listens. It accepts, and gives each connection to the next port in turn, before anybody has read from it.
 //! That port decides whether the newcomer gets a place. Each port has its part of the maximum numbers.
 
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
 use byname_forward::dispatch::part_of;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::StreamConfig;
-use super::socket::Accepted;
+use super::socket::{Accepted, Socket};
 use crate::uri::FaceUri;
 use crate::waker::LoopWaker;
 
@@ -20,6 +21,14 @@ const WAITING_MAX: usize = 256;
 pub(super) struct Newcomer {
     pub accepted: Accepted,
     pub listening: FaceUri,
+}
+
+impl Newcomer {
+    /// One end of a pair of connected Unix sockets.
+    pub fn of_pair(end: OwnedFd, listening: FaceUri) -> Self {
+        let fd = u64::try_from(end.as_raw_fd()).expect("an open descriptor is not negative");
+        Newcomer { accepted: Accepted { socket: Socket::unix_of(end), remote: None, fd }, listening }
+    }
 }
 
 /// The end of one port.

@@ -66,7 +66,7 @@ use admission::Admission;
 use browser::LocalClients;
 use codec::{Codec, Cutter, WebSocketCodec};
 use connection::{Connection, End, Phase, Turn};
-use dealing::{Dealer, Hand, share};
+use dealing::{Dealer, Hand, Newcomer, share};
 use output::SpareBuffers;
 use socket::Listener;
 use waiting::{Counts, Waiting};
@@ -162,6 +162,8 @@ pub struct StreamPort {
     dealer: Dealer,
     /// Gets connections from the port that listens, if that is another.
     hand: Option<Hand>,
+    /// A connection that exists before the port starts.
+    pair: Option<Newcomer>,
     admission: Admission,
     /// Connections closed at once because there were too many, or because of an error.
     refused: u64,
@@ -215,6 +217,19 @@ impl StreamPort {
         Ok(Some(StreamPort::new(Kind::Unix, vec![Entrance::new(listener, local)], config)))
     }
 
+    /// A port with one connection and no listener, and the other end of the connection: for an application in the
+    /// router's own process. The application uses it as others use theirs. `name` is the path in its face's local URI.
+    ///
+    /// # Errors
+    /// If the system gives no sockets.
+    pub fn pair(name: &Path, config: StreamConfig) -> std::io::Result<(StreamPort, std::os::unix::net::UnixStream)> {
+        let (near, far) = std::os::unix::net::UnixStream::pair()?;
+        near.set_nonblocking(true)?;
+        let mut port = StreamPort::new(Kind::Unix, Vec::new(), config);
+        port.pair = Some(Newcomer::of_pair(near.into(), FaceUri::Unix(name.to_owned())));
+        Ok((port, far))
+    }
+
     /// Listens on these TCP addresses, if any, and connects to TCP peers on request.
     pub fn tcp(addresses: &[SocketAddr], config: StreamConfig) -> Result<StreamPort, ListenError> {
         StreamPort::tcp_inherited(addresses, config, &mut Inherited::default())
@@ -261,6 +276,7 @@ impl StreamPort {
             entrances,
             dealer: Dealer::default(),
             hand: None,
+            pair: None,
             admission: Admission::default(),
             refused: 0,
             slots: Vec::new(),
@@ -553,6 +569,9 @@ impl Port for StreamPort {
         }
         if let Some(hand) = &self.hand {
             hand.started(cx.waker());
+        }
+        if let Some(newcomer) = self.pair.take() {
+            self.receive_newcomer(cx, newcomer);
         }
         Ok(())
     }

@@ -116,6 +116,23 @@ fn read_exactly(stream: &mut impl Read, len: usize) -> Vec<u8> {
 }
 
 #[test]
+fn a_pair_is_the_face_of_an_application_in_this_process() {
+    let (port, mut application) =
+        StreamPort::pair(std::path::Path::new("/byname/routing"), StreamConfig::default()).expect("sockets");
+    application.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let mut rig = Rig::new(port);
+    let face = rig.created()[0].clone();
+    assert_eq!((face.scope, face.local.to_string().as_str()), (Scope::Local, "unix:///byname/routing"));
+    application.write_all(&interest(1)).unwrap();
+    rig.until(|r| r.bench.received.len() == 1);
+    rig.send(face.id, &data(2, 30));
+    rig.settle();
+    assert!(read_exactly(&mut application, data(2, 30).len()).ends_with(&[2; 30]));
+    drop(application);
+    rig.until(|r| r.destroyed().len() == 1);
+}
+
+#[test]
 fn a_unix_client_sends_and_receives() {
     let (mut rig, path, _folder) = Rig::unix(StreamConfig::default());
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);

@@ -1,7 +1,8 @@
 //! Interests for certificates.
 //!
 //! The first Interest for a certificate goes to the face that the packet came from, as NFD's does: a host that registers
-//! its first prefix has no route yet. The next ones take turns with the ordinary way, by routes and the forwarding hint.
+//! its first prefix has no route yet. The next ones take turns with the ordinary way, by routes. All have the forwarding
+//! hint, as those of ndn-dv: the peer at that face may be another router, which finds the certificate by the hint.
 //! Packets of different faces have Interests of their own, so that one face's wrong answers do not stop another's.
 
 use std::collections::BTreeMap;
@@ -140,7 +141,7 @@ impl Fetches {
             due.push(Wanted {
                 name: locator.clone(),
                 face: direct,
-                forwarding_hint: if direct.is_some() { Vec::new() } else { fetch.forwarding_hint.clone() },
+                forwarding_hint: fetch.forwarding_hint.clone(),
                 lifetime_ms: fetch.interval_ms,
             });
             fetch.tries += 1;

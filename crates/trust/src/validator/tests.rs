@@ -303,7 +303,7 @@ fn the_cache_is_bounded() {
 }
 
 #[test]
-fn interests_go_to_the_sender_first_and_then_by_routes_with_the_hint() {
+fn interests_go_to_the_sender_first_and_then_by_routes_all_with_the_hint() {
     let mut world = World::default();
     let anchor = world.issue("/net", "/net");
     world.issue("/net/alice", "/net");
@@ -315,7 +315,7 @@ fn interests_go_to_the_sender_first_and_then_by_routes_with_the_hint() {
         tries.extend(validator.poll(at(ms)).into_iter().map(|wanted| (ms, wanted.face, wanted.forwarding_hint)));
     }
     let hint = vec![name("/net/alice/file")];
-    assert_eq!(tries, [(0, Some(300), vec![]), (1_000, None, hint), (2_000, Some(300), vec![])]);
+    assert_eq!(tries, [(0, Some(300), hint.clone()), (1_000, None, hint.clone()), (2_000, Some(300), hint)]);
     // A Nack makes the next try due at once.
     let other = world.data("/net/alice/other", "/net/alice");
     validator.poll(at(3_000));

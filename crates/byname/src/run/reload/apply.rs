@@ -16,7 +16,7 @@ use byname_web::WebServer;
 
 use super::super::initial::{Initial, OwnFace, create_or_find, faces, routes, with_face};
 use super::super::trees::Joining;
-use super::super::{dashboard, state};
+use super::super::{dashboard, routing, state};
 use super::{Router, Target};
 use crate::process::Process;
 
@@ -70,7 +70,10 @@ impl Router {
             undo.into_iter().rev().for_each(|undo| undo(router));
             return Err(error);
         }
-        steps.finish()
+        let before = steps.finish()?;
+        let after = self.setup.config.clone();
+        self.change_routing(&before.config, &after, process);
+        Ok(before)
     }
 
     fn old(&self) -> &Config {
@@ -98,7 +101,8 @@ impl Router {
         let snapshots = self.control.snapshots();
         let mut notes = Vec::new();
         let dashboard = dashboard::wanted(config, &self.control, &mut notes);
-        let (ask, probes) = (move |tell| snapshots.ask(tell), self.setup.health.probes());
+        let ask = self.setup.routing.measures().added_to(move |tell| snapshots.ask(tell));
+        let probes = self.setup.health.probes();
         let mut web = WebServer::start_on(config.metrics.listen, None, ask, probes, dashboard)?;
         if let Some(thread) = web.take_thread() {
             process.watch(WEB_THREAD, thread)?;
@@ -137,6 +141,27 @@ impl Router {
             closing
         };
         Ok(self.control.with_management(has_none)?)
+    }
+
+    /// Lets routing follow a new configuration. It may have to begin anew.
+    fn change_routing(&mut self, old: &Config, new: &Config, process: &mut Process) {
+        if self.setup.routing.is_on() && new.routing.is_on() && routing::can_follow(old, new) {
+            return self.setup.routing.configure(new);
+        }
+        self.stop_routing(process);
+        let started = self.setup.routing.start(new, &self.handle);
+        let watched = started.and_then(|thread| thread.map_or(Ok(()), |thread| process.watch(routing::THREAD, thread)));
+        if let Err(error) = watched {
+            // The keys were good when the file was read.
+            tracing::error!("no routing any more: {error:#}");
+        }
+    }
+
+    pub(super) fn stop_routing(&mut self, process: &mut Process) {
+        if self.setup.routing.is_on() {
+            process.release(routing::THREAD);
+            self.setup.routing.end();
+        }
     }
 
     fn stop_web(&mut self, process: &mut Process) {

@@ -1,0 +1,270 @@
+//! Networks of routers that find their routes themselves, on this host.
+
+mod common;
+
+use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{PROGRAM, Router, assert_documented, write_sample};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(30));
+    }
+}
+
+/// Folders with the keys of these routers of `/net`.
+fn keys(routers: &[&str]) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let mut command = std::process::Command::new(PROGRAM);
+    command.args(["key", "--folder", &at("anchor"), "network", "/net", "--out", &at("of"), "--type", "ed25519"]);
+    let made = command.args(routers).output().expect("byname key");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    folder
+}
+
+/// The configuration of a router with these neighbours, by their ports.
+fn of(name: &str, keys: &Path, neighbors: &[u16]) -> String {
+    let mut text = format!(
+        "[routing]\nnetwork = \"/net\"\nname = \"/net/{name}\"\nmulticast = false\nkeys = \"{}\"\n\
+         advertise_interval = \"1 s\"\ndead_interval = \"3 s\"\nhold_down = \"100 ms\"\n",
+        keys.display()
+    );
+    for port in neighbors {
+        text += &format!("[[routing.neighbor]]\nface = \"udp4://127.0.0.1:{port}\"\n");
+    }
+    text
+}
+
+fn key_of(keys: &TempDir, name: &str) -> PathBuf {
+    keys.path().join("of").join(name)
+}
+
+fn start(keys: &TempDir, name: &str, neighbors: &[u16]) -> Router {
+    Router::start_with(&of(name, &key_of(keys, name), neighbors))
+}
+
+fn neighbors(router: &Router) -> Vec<Value> {
+    router.json("routing neighbors").as_array().expect("a list").clone()
+}
+
+fn status(router: &Router, field: &str) -> u64 {
+    router.json("routing")[field].as_u64().unwrap_or_else(|| panic!("a number: {field}"))
+}
+
+fn has_route(router: &Router, prefix: &str) -> bool {
+    router.run(&format!("route show {prefix}")).code == 0
+}
+
+/// A link that can be cut: passes datagrams between a router that sends to it and another one.
+struct Cable {
+    port: u16,
+    is_cut: Arc<AtomicBool>,
+}
+
+impl Cable {
+    fn to(port: u16) -> Cable {
+        let near = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let far = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        far.connect(("127.0.0.1", port)).expect("an address");
+        let cable = Cable { port: near.local_addr().expect("an address").port(), is_cut: Arc::default() };
+        let caller: Arc<std::sync::Mutex<Option<SocketAddr>>> = Arc::default();
+        let (near_back, far_back) = (near.try_clone().expect("a socket"), far.try_clone().expect("a socket"));
+        let (is_cut, known) = (Arc::clone(&cable.is_cut), Arc::clone(&caller));
+        // The threads end with the process.
+        std::thread::spawn(move || {
+            let mut buffer = [0; 65536];
+            loop {
+                // A router that has ended refuses datagrams. The next one may be taken.
+                let Ok((len, from)) = near.recv_from(&mut buffer) else { continue };
+                *known.lock().expect("a lock") = Some(from);
+                if !is_cut.load(Ordering::Relaxed) {
+                    let _ = far.send(&buffer[..len]);
+                }
+            }
+        });
+        let is_cut = Arc::clone(&cable.is_cut);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 65536];
+            loop {
+                let Ok(len) = far_back.recv(&mut buffer) else { continue };
+                if let (Some(to), false) = (*caller.lock().expect("a lock"), is_cut.load(Ordering::Relaxed)) {
+                    let _ = near_back.send_to(&buffer[..len], to);
+                }
+            }
+        });
+        cable
+    }
+
+    fn cut(&self, is_cut: bool) {
+        self.is_cut.store(is_cut, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn three_routers_in_a_line_find_each_other_and_what_they_serve() {
+    let keys = keys(&["a", "b", "c"]);
+    let far = start(&keys, "c", &[]);
+    let middle = start(&keys, "b", &[far.port]);
+    let near = start(&keys, "a", &[middle.port]);
+    let server = far.serve("ping-server --announce /app/far", "/app/far/ping", b"");
+    wait_until("the route over three routers", || has_route(&near, "/app/far/ping"));
+    assert!(near.reaches("/app/far"), "{}", near.log());
+    let _other = near.serve("ping-server --announce /app/near", "/app/near/ping", b"");
+    wait_until("the route back", || has_route(&far, "/app/near/ping"));
+    assert!(far.reaches("/app/near"));
+
+    let (whole, links) = (middle.json("routing"), neighbors(&middle));
+    assert_documented("routing status", &whole);
+    assert_eq!((whole["router"].as_str(), whole["neighbors"].as_u64()), (Some("/net/b"), Some(2)));
+    assert!(whole["certificate"].as_str().is_some_and(|name| name.starts_with("/net/b/32=DV/KEY/")), "{whole}");
+    assert_eq!((links.len(), whole["untrusted"].as_u64()), (2, Some(0)));
+    links.iter().for_each(|link| assert_documented("routing neighbor", link));
+    wait_until("hellos", || neighbors(&middle).iter().all(|link| link["hello"] == "up" && link["used"] == true));
+    let routers = near.json("routing routers");
+    assert_documented("routing router", &routers[0]);
+    assert_eq!(routers.as_array().map(Vec::len), Some(2));
+    let prefixes = near.json("routing prefixes");
+    let found = prefixes.as_array().expect("a list").iter().find(|prefix| prefix["prefix"] == "/app/far/ping");
+    assert_documented("routing prefix", found.expect("the prefix"));
+    let explained = near.json("routing explain /app/far/ping/1");
+    assert_documented("routing explanation", &explained);
+    assert_documented("routing exit", &explained["exits"][0]);
+    assert_documented("routing way", &explained["ways"][0]);
+    assert_documented("routing nexthop", &explained["nexthops"][0]);
+    assert_eq!(explained["prefix"], "/app/far/ping");
+    assert!(near.ok("routing explain /app/far/ping/x").contains("/net/c announces it"), "{explained}");
+    assert!(near.ok("routing explain /nothing").contains("no router"));
+    assert!(near.ok("routing neighbours").contains("/net/b face "));
+
+    drop(server);
+    wait_until("the withdrawal", || !has_route(&near, "/app/far/ping"));
+}
+
+#[test]
+fn a_cut_link_is_replaced_while_a_file_is_fetched() {
+    let keys = keys(&["a", "b", "c"]);
+    let far = start(&keys, "c", &[]);
+    let middle = start(&keys, "b", &[far.port]);
+    let cable = Cable::to(far.port);
+    let near = start(&keys, "a", &[middle.port, cable.port]);
+    let original = far.path("sample");
+    let sample = write_sample(&original, 3_000_000);
+    let put = format!("put --announce /app/file {} --segment-size 1000", original.display());
+    let _server = far.serve(&put, "/app/file", b"");
+    wait_until("the direct way", || {
+        let ways = near.json("routing explain /app/file");
+        let best = |way: &Value| way["used"] == "best" && way["neighbor"] == "/net/c";
+        ways["ways"].as_array().is_some_and(|ways| ways.iter().any(best))
+    });
+    let copy = near.path("copy");
+    let mut fetch = near.command(&format!("get /app/file -o {}", copy.display())).spawn().expect("byname get");
+    std::thread::sleep(Duration::from_millis(100));
+    cable.cut(true);
+    assert_eq!(common::wait(&mut fetch), 0, "{}", near.log());
+    assert!(std::fs::read(&copy).expect("a file") == sample, "the file came whole");
+    wait_until("the cut is seen", || {
+        neighbors(&near).iter().any(|link| link["used"] == false) || near.log().contains("is down")
+    });
+    cable.cut(false);
+    wait_until("the link is used again", || {
+        let best = near.json("routing explain /app/file");
+        best["ways"]
+            .as_array()
+            .is_some_and(|ways| ways.iter().any(|way| way["used"] == "best" && way["neighbor"] == "/net/c"))
+    });
+    assert!(near.reaches("/app/file") || has_route(&near, "/app/file"));
+}
+
+#[test]
+fn neighbors_come_and_go_by_command_and_by_reload() {
+    let keys = keys(&["a", "b", "c"]);
+    let (one, two) = (start(&keys, "b", &[]), start(&keys, "c", &[]));
+    let near = start(&keys, "a", &[]);
+    let uri = |router: &Router| format!("udp4://127.0.0.1:{}", router.port);
+    let is_neighbor = |name: &str| neighbors(&near).iter().any(|link| link["router"] == name && link["used"] == true);
+    near.ok(&format!("routing neighbors add {}", uri(&one)));
+    wait_until("the neighbor of the command", || is_neighbor("/net/b"));
+    let configuration = near.path("byname.toml");
+    let before = std::fs::read_to_string(&configuration).expect("read");
+    std::fs::write(&configuration, format!("{before}[[routing.neighbor]]\nface = \"{}\"\n", uri(&two)))
+        .expect("written");
+    near.ok("reload");
+    wait_until("the neighbor of the reload", || is_neighbor("/net/c"));
+    near.ok(&format!("routing neighbors remove {}", uri(&one)));
+    wait_until("its end", || !is_neighbor("/net/b"));
+    std::fs::write(&configuration, before).expect("written");
+    near.ok("reload");
+    wait_until("the other's end", || !is_neighbor("/net/c"));
+    let done = near.run("routing neighbors add unix:///x");
+    assert_ne!(done.code, 0, "{}", done.stdout);
+    let without = Router::start();
+    let done = without.run(&format!("routing neighbors add {}", uri(&one)));
+    assert!(done.code != 0 && done.stderr.contains("no part in routing"), "{}", done.stderr);
+}
+
+#[test]
+fn strangers_are_not_believed() {
+    let (ours, theirs) = (keys(&["a", "b"]), keys(&["x", "b"]));
+    let victim = start(&ours, "a", &[]);
+    let right = start(&ours, "b", &[victim.port]);
+    // Each has a key of another network of the same name; the last one has no key.
+    let forger = start(&theirs, "x", &[victim.port]);
+    let impostor = start(&theirs, "b", &[victim.port]);
+    let open = of("y", Path::new(""), &[victim.port]);
+    let unsigned = Router::start_with(&open.replace("[routing]", "[routing]\ninsecure = true"));
+    let _servers = [&forger, &impostor, &unsigned]
+        .map(|router| router.serve("ping-server --announce /stolen", "/stolen/ping", b""));
+    let _server = right.serve("ping-server --announce /right", "/right/ping", b"");
+    wait_until("the right neighbor", || has_route(&victim, "/right/ping"));
+    wait_until("refusals", || status(&victim, "untrusted") >= 6);
+    let links = neighbors(&victim);
+    assert!(links.iter().all(|link| link["router"] == "/net/b"), "{links:?}");
+    assert!(!has_route(&victim, "/stolen/ping"));
+    assert_eq!(status(&victim, "routers_reachable"), 1);
+    assert!(victim.reaches("/right"));
+}
+
+#[test]
+fn routing_works_where_not_everybody_may_command_the_router() {
+    let keys = keys(&["a", "b"]);
+    let secret = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(secret.path(), b"a secret of the operator").expect("written");
+    let rights = format!(
+        "[[authorization]]\nmodules = [\"rib\"]\nhmac_key = \"/net/operator/KEY/1\"\nhmac_secret_file = \"{}\"\n",
+        secret.path().display()
+    );
+    let far = start(&keys, "b", &[]);
+    let near = Router::start_with(&(of("a", &key_of(&keys, "a"), &[far.port]) + &rights));
+    let _server = far.serve("ping-server --announce /app", "/app/ping", b"");
+    wait_until("the route", || has_route(&near, "/app/ping"));
+    assert!(near.reaches("/app"), "{}", near.log());
+    assert_ne!(near.run(&format!("routing neighbors add udp4://127.0.0.1:{}", far.port)).code, 0, "nobody may");
+}
+
+#[test]
+fn keys_that_cannot_be_used_are_told() {
+    let keys = keys(&["a"]);
+    let check = |text: &str| {
+        let file = keys.path().join("byname.toml");
+        std::fs::write(&file, text).expect("written");
+        let done = std::process::Command::new(PROGRAM).arg("check").arg(&file).output().expect("byname check");
+        format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr))
+    };
+    let good = of("a", &key_of(&keys, "a"), &[]);
+    assert!(check(&good).contains(": good"), "{}", check(&good));
+    let other = of("b", &key_of(&keys, "a"), &[]);
+    assert!(check(&other).contains("byname key network /net b"), "{}", check(&other));
+    let rule = good.replace("multicast", "policy = [\"accept maybe\"]\nmulticast");
+    assert!(check(&rule).contains("permit or deny"), "{}", check(&rule));
+}

@@ -1,0 +1,77 @@
+//! Neighbours: what they advertise, and the links to them.
+
+use std::collections::BTreeMap;
+
+use byname_wire::FaceId;
+
+use crate::ids::RouterId;
+use crate::link::Link;
+
+/// A neighbour.
+#[derive(Debug)]
+pub(crate) struct Neighbour {
+    /// The start and number of the last advertisement that it said to exist.
+    pub(crate) claimed: (u64, u64),
+    /// Those of the one that is used. `None`: none has been fetched.
+    pub(crate) used: Option<(u64, u64)>,
+    /// Costs that its advertisement tells, by router.
+    pub(crate) told: BTreeMap<RouterId, u64>,
+    /// Costs that it told before it restarted, for routers that it has not told of since.
+    pub(crate) stale: BTreeMap<RouterId, u64>,
+    pub(crate) stale_until_ms: u64,
+    /// When the last advertisement is fetched (again).
+    pub(crate) fetch_ms: Option<u64>,
+    pub(crate) links: Vec<Link>,
+}
+
+impl Neighbour {
+    pub(crate) fn new() -> Self {
+        Neighbour {
+            claimed: (0, 0),
+            used: None,
+            told: BTreeMap::new(),
+            stale: BTreeMap::new(),
+            stale_until_ms: 0,
+            fetch_ms: None,
+            links: Vec::new(),
+        }
+    }
+
+    /// The cost that it tells for a router.
+    pub(crate) fn told_cost(&self, router: RouterId) -> Option<u64> {
+        self.told.get(&router).or_else(|| self.stale.get(&router)).copied()
+    }
+
+    /// The links that are used, with the lowest cost: those by which the neighbour has configured this router, if there
+    /// are any.
+    pub(crate) fn used_links(&self) -> impl Iterator<Item = &Link> {
+        let has_active = self.links.iter().any(|link| link.is_used && link.is_active);
+        let fits = move |link: &&Link| link.is_used && (link.is_active || !has_active);
+        let cost = self.links.iter().filter(fits).map(|link| link.cost).min();
+        self.links.iter().filter(fits).filter(move |link| Some(link.cost) == cost)
+    }
+
+    /// Cost of the links that are used. `None`: there are none.
+    pub(crate) fn link_cost(&self) -> Option<u64> {
+        self.used_links().map(|link| link.cost).next()
+    }
+
+    /// The face for its advertisements: one that is used, or else the one that was heard last.
+    pub(crate) fn face(&self) -> Option<FaceId> {
+        let used = self.used_links().next();
+        used.or_else(|| self.links.iter().max_by_key(|link| link.synced_ms)).map(|link| link.face)
+    }
+
+    pub(crate) fn link(&self, face: FaceId) -> Option<&Link> {
+        self.links.iter().find(|link| link.face == face)
+    }
+
+    pub(crate) fn link_mut(&mut self, face: FaceId) -> Option<&mut Link> {
+        self.links.iter_mut().find(|link| link.face == face)
+    }
+
+    /// All routers that it tells of.
+    pub(crate) fn routers(&self) -> impl Iterator<Item = RouterId> + '_ {
+        self.told.keys().chain(self.stale.keys()).copied()
+    }
+}

@@ -1,0 +1,261 @@
+//! The links to neighbours: they come with sync Interests, and go when they are silent.
+
+use byname_wire::{FaceId, Name};
+use rand::RngExt;
+
+use crate::action::Action;
+use crate::ids::RouterId;
+use crate::link::hello::Session;
+use crate::link::{Change, Link};
+use crate::names;
+use crate::neighbours::Neighbour;
+use crate::note::{DownReason, Note};
+
+use super::{MS_MAX, Router};
+
+/// The network is told what this router knows so long after a link is used. Links that come together share that.
+const SYNC_AFTER_LINK_MS: u64 = 1_000;
+
+impl Router {
+    /// A sync Interest arrived whose signature is right.
+    pub(super) fn on_trusted_sync(&mut self, router: &Name, face: FaceId, is_active: bool, claimed: (u64, u64)) {
+        self.counters.advertisement_syncs_in += 1;
+        let Some(id) = self.admit_router(router, None) else { return };
+        let before = self.routers.get(id).claimed;
+        if claimed < before {
+            // Somebody repeats what the neighbour said earlier. It does not show that the neighbour is alive.
+            self.counters.replayed += 1;
+            return;
+        }
+        if !self.neighbours.contains_key(&id) {
+            if self.neighbours.len() >= self.config.limits.neighbours {
+                self.counters.over_limit += 1;
+                return self.note(Note::LimitReached { limit: "neighbours" });
+            }
+            self.neighbours.insert(id, Neighbour::new());
+        }
+        self.routers.get_mut(id).claimed = claimed;
+        if !self.touch_link(id, face, is_active) {
+            return;
+        }
+        let now_ms = self.now_ms();
+        let neighbour = self.neighbours.get_mut(&id).expect("inserted above");
+        if neighbour.claimed == claimed {
+            return;
+        }
+        neighbour.claimed = claimed;
+        neighbour.fetch_ms = Some(now_ms);
+        let is_restart = before.0 != 0 && claimed.0 != before.0;
+        if is_restart {
+            neighbour.links.iter_mut().for_each(|link| link.session.begin_anew(now_ms));
+            self.note(Note::RouterRestarted { router: router.clone(), boot: claimed.0 });
+            // It has forgotten this router, and shall not wait for the next regular time.
+            self.send_advertisement_syncs(Some(face));
+        }
+        self.poll_neighbours();
+    }
+
+    /// A neighbour was heard on a face. Returns whether it counts.
+    fn touch_link(&mut self, id: RouterId, face: FaceId, is_active: bool) -> bool {
+        let now_ms = self.now_ms();
+        let links_max = self.config.limits.links_per_neighbour;
+        let neighbour = self.neighbours.get_mut(&id).expect("the caller inserted it");
+        if let Some(link) = neighbour.link_mut(face) {
+            if link.is_active && !is_active {
+                // If its active sync Interests stop, the link counts as silent, as in ndn-dv.
+                return true;
+            }
+            link.is_active = is_active;
+            link.synced_ms = now_ms;
+            return true;
+        }
+        if neighbour.links.len() >= links_max {
+            let unused = neighbour.links.iter().find(|link| !link.is_used).map(|link| link.face);
+            let Some(unused) = unused else {
+                self.counters.over_limit += 1;
+                return false;
+            };
+            self.remove_link(id, unused, DownReason::Removed);
+        }
+        let discriminator = self.random.random();
+        let known = self.routers.get(id);
+        // Sync Interests can be repeated by others, and hellos cannot.
+        let session = match known.greeted.filter(|greeted| self.config.hello.enabled && greeted.0 == known.claimed.0) {
+            Some(last) => Session::with_speaker(discriminator, last, now_ms),
+            None => Session::new(discriminator, now_ms),
+        };
+        let mut link = Link::new(face, session, now_ms);
+        link.is_active = is_active;
+        if let Some((uri, cost)) = self.peer_of_face(face) {
+            (link.uri, link.cost) = (Some(uri), cost);
+        }
+        if let Some(neighbour) = self.neighbours.get_mut(&id) {
+            neighbour.links.push(link);
+        }
+        self.register_link(id, face);
+        // The neighbour shall not wait for the next regular time.
+        self.send_advertisement_syncs(Some(face));
+        true
+    }
+
+    /// Routes that lead to the neighbour itself.
+    fn register_link(&mut self, id: RouterId, face: FaceId) {
+        let prefix = names::neighbour_control(self.routers.name(id));
+        self.act(Action::Register { prefix, face: Some(face), cost: 0 });
+        let prefix = self.names.prefix_sync.clone();
+        self.act(Action::Register { prefix, face: Some(face), cost: 0 });
+    }
+
+    fn unregister_link(&mut self, id: RouterId, face: FaceId) {
+        let prefix = names::neighbour_control(self.routers.name(id));
+        self.act(Action::Unregister { prefix, face: Some(face) });
+        if !self.neighbours.values().any(|neighbour| neighbour.link(face).is_some()) {
+            let prefix = self.names.prefix_sync.clone();
+            self.act(Action::Unregister { prefix, face: Some(face) });
+        }
+    }
+
+    /// Looks at all links: what went down, and what may be used again.
+    pub(super) fn update_links(&mut self) {
+        let now_ms = self.now_ms();
+        let mut changes = Vec::new();
+        let mut silent = Vec::new();
+        for (id, neighbour) in &mut self.neighbours {
+            for link in &mut neighbour.links {
+                if let Some(change) = link.update(&self.config, now_ms) {
+                    changes.push((*id, link.face, change));
+                }
+                if now_ms >= link.silent_at_ms(&self.config) {
+                    silent.push((*id, link.face));
+                }
+            }
+        }
+        for (id, face, change) in changes {
+            self.on_link_changed(id, face, change);
+        }
+        for (id, face) in silent {
+            self.remove_link(id, face, DownReason::Silent);
+        }
+    }
+
+    fn on_link_changed(&mut self, id: RouterId, face: FaceId, change: Change) {
+        let router = self.routers.name(id).to_name();
+        match change {
+            Change::Down(why) => {
+                self.counters.links_down += 1;
+                let is_used = |neighbour: &Neighbour| neighbour.link(face).is_some_and(|link| link.is_used);
+                if !self.neighbours.values().any(is_used) {
+                    self.act(Action::Suspend { face });
+                }
+                self.note(Note::LinkDown { router, face, why });
+                self.mark_neighbour(id);
+            }
+            Change::Damped(for_ms) => {
+                self.counters.links_damped += 1;
+                self.note(Note::LinkDamped { router, face, for_ms });
+            }
+            Change::Used => {
+                let downs =
+                    self.neighbours.get(&id).and_then(|neighbour| neighbour.link(face)).map_or(0, |link| link.downs);
+                self.act(Action::Resume { face });
+                self.note(match downs {
+                    0 => Note::LinkUp { router, face },
+                    _ => Note::LinkReleased { router, face },
+                });
+                self.mark_neighbour(id);
+                self.send_advertisement_syncs(Some(face));
+                self.send_prefix_sync(Some(face));
+                let at = self.now_ms() + SYNC_AFTER_LINK_MS;
+                self.sync_timer.send_by(at);
+            }
+        }
+    }
+
+    /// The ways through a neighbour may have changed.
+    pub(super) fn mark_neighbour(&mut self, id: RouterId) {
+        if let Some(neighbour) = self.neighbours.get(&id) {
+            self.dirty_routers.extend(neighbour.routers());
+        }
+    }
+
+    fn remove_link(&mut self, id: RouterId, face: FaceId, why: DownReason) {
+        let Some(neighbour) = self.neighbours.get_mut(&id) else { return };
+        let Some(place) = neighbour.links.iter().position(|link| link.face == face) else { return };
+        let link = neighbour.links.remove(place);
+        if link.is_used {
+            self.on_link_changed(id, face, Change::Down(why));
+        }
+        self.unregister_link(id, face);
+        if self.neighbours.get(&id).is_some_and(|neighbour| neighbour.links.is_empty()) {
+            self.mark_neighbour(id);
+            self.neighbours.remove(&id);
+            self.fetcher.cancel(
+                |purpose| matches!(purpose, crate::fetcher::Purpose::Advertisement { router, .. } if *router == id),
+            );
+        }
+    }
+
+    pub(super) fn remove_links_of(&mut self, face: FaceId, why: DownReason) {
+        let ids: Vec<RouterId> = self.neighbours.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.remove_link(id, face, why));
+    }
+
+    pub(super) fn on_face_state(&mut self, face: FaceId, is_up: bool) {
+        let now_ms = self.now_ms();
+        for neighbour in self.neighbours.values_mut() {
+            if let Some(link) = neighbour.link_mut(face) {
+                link.set_face(is_up);
+                if !is_up {
+                    link.session.down(DownReason::Face, now_ms);
+                }
+            }
+        }
+        if is_up {
+            self.send_advertisement_syncs(Some(face));
+        }
+    }
+
+    pub(super) fn on_face_destroyed(&mut self, face: FaceId) {
+        self.remove_links_of(face, DownReason::Face);
+        self.forget_face_of_peer(face);
+        self.multicast.remove(&face);
+        self.buckets.iter_mut().for_each(|buckets| buckets.forget(face));
+        for prefix in self.local.withdraw_face(face) {
+            self.on_local_changed(&prefix);
+        }
+    }
+
+    pub(super) fn set_link_cost(&mut self, face: FaceId, cost: u64) {
+        let uri = self.peer_of_face(face).map(|(uri, _)| uri);
+        let ids: Vec<RouterId> = self.neighbours.keys().copied().collect();
+        for id in ids {
+            let link = self.neighbours.get_mut(&id).and_then(|neighbour| neighbour.link_mut(face));
+            if let Some(link) = link {
+                link.cost = cost;
+                link.uri.clone_from(&uri);
+                self.mark_neighbour(id);
+            }
+        }
+    }
+
+    /// Hellos: what is missing, and what is due.
+    pub(super) fn poll_links(&mut self) {
+        let now_ms = self.now_ms();
+        for neighbour in self.neighbours.values_mut() {
+            for link in &mut neighbour.links {
+                link.session.expire(&self.config.hello, now_ms);
+            }
+        }
+        self.send_hellos();
+    }
+
+    pub(super) fn links_due(&self) -> u64 {
+        let now_ms = self.now_ms();
+        let links = self.neighbours.values().flat_map(|neighbour| &neighbour.links);
+        let due = links.map(|link| {
+            let hello = if self.config.hello.enabled { link.session.due_ms(&self.config.hello) } else { MS_MAX };
+            hello.min(link.due_ms(&self.config, now_ms))
+        });
+        due.min().unwrap_or(MS_MAX)
+    }
+}

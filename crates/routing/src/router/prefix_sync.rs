@@ -1,0 +1,185 @@
+//! Prefix sync: which publications exist in the network [State Vector Sync v3].
+
+use std::ops::Bound;
+
+use byname_wire::interest::{Interest, InterestBuilder};
+use byname_wire::{FaceId, Name};
+
+use crate::action::Action;
+use crate::ids::{RouterId, SELF};
+use crate::routers::Known;
+use crate::sync::{Found, VECTOR_BYTES_MAX};
+use crate::tlv::{self, StateVectorEntry};
+
+use super::advertisements::FUTURE_SECONDS;
+use super::checks::Check;
+use super::packets::HOPS_TO_NEIGHBOUR;
+use super::{NETWORK, Router};
+
+/// Lifetime of sync Interests, which nobody answers.
+const LIFETIME_MS: u64 = 1_000;
+/// Parts of a large vector that are sent at once.
+const PARTS_MAX: usize = 8;
+
+impl Router {
+    pub(super) fn on_prefix_sync(&mut self, interest: &Interest<'_>, face: FaceId) {
+        let Some(data) = self.inner_data(interest, face, NETWORK) else { return };
+        let sender = self.names.sender_of_prefix_sync(data.name);
+        let vector = tlv::decode_state_vector(data.content);
+        let (Some(sender), Ok(vector)) = (sender, vector) else { return self.malformed() };
+        if sender == self.config.router {
+            return;
+        }
+        let latest = self.clock.unix_seconds().saturating_add(FUTURE_SECONDS);
+        if vector.iter().flat_map(|entry| &entry.starts).any(|start| start.boot > latest) {
+            self.counters.replayed += 1;
+            return;
+        }
+        let is_whole = data.content.len() < VECTOR_BYTES_MAX;
+        let is_private = interest.hop_limit.is_some();
+        self.check(Check::PrefixSync { vector, is_whole, is_private }, &data, Some(face), NETWORK);
+    }
+
+    /// A vector whose signature is right. `is_private`: the others of the network have not heard it.
+    pub(super) fn on_trusted_vector(&mut self, vector: &[StateVectorEntry], is_whole: bool, is_private: bool) {
+        self.counters.prefix_syncs_in += 1;
+        let now_ms = self.now_ms();
+        let excused_ms = self.config.timing.suppression.as_millis() as u64;
+        let mut found = Found { is_outdated: false, is_excused: true };
+        let mut lacking = Vec::new();
+        let mut news = Vec::new();
+        let mut has = std::collections::BTreeSet::new();
+        for entry in vector {
+            let Some(id) = self.admit_router(&entry.name, None) else { continue };
+            let mut is_news = false;
+            for start in &entry.starts {
+                has.insert((id, start.boot));
+                let known = self.known_seq(id, start.boot);
+                if start.seq < known {
+                    found.is_outdated = true;
+                    let grown_ms = self.routers.get(id).publisher.grown_ms(start.boot);
+                    found.is_excused &= id != SELF && now_ms <= grown_ms.saturating_add(excused_ms);
+                    lacking.push((id, start.boot));
+                } else {
+                    self.lacking.remove(&(id, start.boot));
+                }
+                // Nobody else knows what this router publishes now.
+                if start.seq > known && (id, start.boot) != (SELF, self.config.boot) {
+                    let max = self.config.limits.boots_per_router;
+                    if self.routers.get_mut(id).publisher.learn(start.boot, start.seq, max, now_ms) {
+                        is_news = true;
+                        news.push((id, start.boot));
+                    }
+                }
+            }
+            if is_news && id != SELF {
+                self.fetch_publications(id);
+            }
+        }
+        if is_whole {
+            lacking.extend(self.missing_in(&has));
+            found.is_outdated |= !lacking.is_empty();
+            found.is_excused &= lacking.iter().all(|which| has.contains(which));
+        }
+        self.consider(found, lacking);
+        if is_private && !news.is_empty() {
+            if self.sync_timer.spread(&self.config.timing, &mut self.random, now_ms) {
+                self.lacking.clear();
+            }
+            self.lacking.extend(news);
+        }
+    }
+
+    /// Starts that a vector does not have at all.
+    fn missing_in(&self, has: &std::collections::BTreeSet<(RouterId, u64)>) -> Vec<(RouterId, u64)> {
+        let mut missing = Vec::new();
+        for (id, known) in self.routers.iter() {
+            missing.extend(known.publisher.starts().map(|start| (id, start.boot)).filter(|which| !has.contains(which)));
+        }
+        let own = (SELF, self.config.boot);
+        if self.publication_seq > 0 && !has.contains(&own) {
+            missing.push(own);
+        }
+        missing
+    }
+
+    fn consider(&mut self, found: Found, lacking: Vec<(RouterId, u64)>) {
+        let now_ms = self.now_ms();
+        let was_suppressed = self.sync_timer.is_suppressed();
+        self.sync_timer.receive(found, &self.config.timing, &mut self.random, now_ms);
+        if !self.sync_timer.is_suppressed() {
+            self.lacking.clear();
+        } else if !was_suppressed {
+            self.lacking = lacking.into_iter().collect();
+        } else if self.lacking.is_empty() {
+            self.sync_timer.satisfied();
+        }
+    }
+
+    fn known_seq(&self, id: RouterId, boot: u64) -> u64 {
+        match (id, boot) {
+            (SELF, boot) if boot == self.config.boot => self.publication_seq,
+            _ => self.routers.get(id).publisher.latest(boot),
+        }
+    }
+
+    pub(super) fn poll_prefix_sync(&mut self) {
+        let now_ms = self.now_ms();
+        if self.sync_timer.expire(&self.config.timing, &mut self.random, now_ms) {
+            self.lacking.clear();
+            self.send_prefix_sync(None);
+        }
+    }
+
+    /// Tells which publications exist: the neighbour on one face, or the whole network.
+    pub(super) fn send_prefix_sync(&mut self, face: Option<FaceId>) {
+        for _ in 0..PARTS_MAX {
+            let entries = self.next_part();
+            let content = tlv::encode_state_vector(&entries);
+            let name = self.names.own_prefix_sync_data(self.config.boot);
+            let Some(data) = self.sign(name, content) else { return };
+            self.counters.prefix_syncs_out += 1;
+            let mut interest = InterestBuilder::new(self.names.prefix_sync_interest.clone(), self.nonce())
+                .lifetime_ms(LIFETIME_MS)
+                .application_parameters(data);
+            if face.is_some() {
+                interest = interest.hop_limit(HOPS_TO_NEIGHBOUR);
+            }
+            self.act(Action::SendInterest { wire: interest.encode(), face });
+            if self.part_from.is_none() {
+                break;
+            }
+        }
+    }
+
+    /// Entries of the next part of the vector. If all fit, it is the whole vector.
+    fn next_part(&mut self) -> Vec<u8> {
+        let mut entries = Vec::new();
+        let from = self.part_from.take();
+        let bound = from.as_ref().map_or(Bound::Unbounded, |name| Bound::Excluded(name.clone()));
+        let is_after = |name: &Name| match &bound {
+            Bound::Excluded(from) => name > from,
+            _ => true,
+        };
+        let mut last: Option<Name> = None;
+        // Every part has this router's own entry, in its place, so that others always learn what is new.
+        for (id, known) in self.routers.iter().filter(|(id, known)| *id == SELF || is_after(&known.name)) {
+            if entries.len() > VECTOR_BYTES_MAX && id != SELF {
+                self.part_from = last;
+                break;
+            }
+            self.push_entry(id, known, &mut entries);
+            last = Some(Name::clone(&known.name));
+        }
+        entries
+    }
+
+    fn push_entry(&self, id: RouterId, known: &Known, out: &mut Vec<u8>) {
+        let own = tlv::SeqNoEntry { boot: self.config.boot, seq: self.publication_seq };
+        let own = (id == SELF && own.seq > 0).then_some(own);
+        let starts: Vec<tlv::SeqNoEntry> = known.publisher.starts().chain(own).collect();
+        if !starts.is_empty() {
+            tlv::push_state_entry(out, known.name.as_ref().as_ref(), starts);
+        }
+    }
+}

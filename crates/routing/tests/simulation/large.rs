@@ -1,0 +1,207 @@
+//! Many routers and many prefixes. CI runs small networks. The environment variable `BYNAME_TEST_ROUTING_LONG` is a number
+//! of routers, at most 1000, for large ones: one router then has a hundred times as many prefixes. Each test prints a
+//! record as a line of JSON.
+
+use std::time::Duration;
+
+use byname_routing::explain::WayUse;
+use byname_routing::{Command, Config, Event, Policy};
+use byname_wire::Name;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use crate::checks::{check_routes, next_link};
+use crate::net::{Net, SECOND};
+
+/// Number of routers in the long version.
+fn long() -> Option<usize> {
+    let number = std::env::var("BYNAME_TEST_ROUTING_LONG").ok()?;
+    Some(number.parse().expect("BYNAME_TEST_ROUTING_LONG is a number of routers"))
+}
+
+/// Memory of this process that is resident, in bytes.
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+/// A connected random graph in which every node has about `degree` links.
+fn random_graph(nodes: usize, degree: usize, seed: u64, configure: impl Fn(&mut Config) + 'static) -> Net {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut net = Net::new(nodes, seed, configure);
+    for node in 1..nodes {
+        net.connect(node, random.random_range(0..node), true);
+    }
+    for _ in nodes - 1..nodes * degree / 2 {
+        let (a, b) = (random.random_range(0..nodes), random.random_range(0..nodes));
+        if a != b {
+            net.connect(a, b, true);
+        }
+    }
+    net
+}
+
+/// Lets time pass until all of these nodes have a route for a prefix, or have none. Returns how long it took.
+fn run_until(net: &mut Net, prefix: &str, has_route: bool, longest_ms: u64) -> u64 {
+    let from_ms = net.now_ms;
+    let prefix: Name = prefix.parse().unwrap();
+    let is_done = |net: &Net| {
+        let others = net.nodes.iter().filter(|node| node.is_running && !node.served.contains(&prefix));
+        others.clone().all(|node| node.fib.contains_key(&prefix) == has_route)
+    };
+    while !is_done(net) {
+        assert!(net.now_ms - from_ms < longest_ms, "{prefix} takes too long");
+        net.run(10);
+    }
+    net.now_ms - from_ms
+}
+
+#[test]
+fn many_routers_converge() {
+    let nodes = long().unwrap_or(40);
+    let before = resident_bytes();
+    let mut net = random_graph(nodes, 6, 3, |config: &mut Config| {
+        // Hellos of so many links would be most of the work.
+        config.hello.interval = Duration::from_secs(if long().is_some() { 5 } else { 1 });
+        config.hello.slow_interval = config.hello.interval;
+        config.damping.enabled = false;
+    });
+    net.announce(0, "/first");
+    let start_ms = run_until(&mut net, "/first", true, 600 * SECOND);
+    net.run(60 * SECOND);
+    let all = |net: &Net| net.nodes.iter().all(|node| node.router.status().routers.iter().all(|r| r.cost.is_some()));
+    assert!(all(&net));
+    let bytes = resident_bytes().saturating_sub(before);
+
+    net.announce(nodes - 1, "/new");
+    let announced_ms = run_until(&mut net, "/new", true, 120 * SECOND);
+    net.withdraw(nodes - 1, "/new");
+    let withdrawn_ms = run_until(&mut net, "/new", false, 120 * SECOND);
+
+    // A router with many links dies.
+    let packets = net.packets;
+    let died_ms = net.now_ms;
+    net.kill(1);
+    net.run(60 * SECOND);
+    check_routes(&net);
+    let is_known = |node: &crate::net::Node| {
+        node.is_running
+            && node.router.status().routers.iter().any(|r| r.router == crate::net::router_name(1) && r.cost.is_some())
+    };
+    assert!(!net.nodes.iter().any(is_known));
+    if long().is_some() {
+        let record = serde_json::json!({
+            "record": "routing-routers", "routers": nodes, "links": net.links.len(),
+            "start_ms": start_ms, "announced_ms": announced_ms, "withdrawn_ms": withdrawn_ms,
+            "memory_bytes_per_router": bytes / nodes as u64,
+            "packets_in_60_s_after_death": net.packets - packets, "died_at_ms": died_ms,
+        });
+        println!("{record}");
+    }
+}
+
+#[test]
+fn many_prefixes_of_one_router() {
+    let prefixes = long().map_or(2_000, |routers| routers * 100);
+    let mut net = Net::new(3, 5, |_: &mut Config| {});
+    net.connect(0, 1, true);
+    net.connect(1, 2, true);
+    net.run(5 * SECOND);
+    let before = resident_bytes();
+    for i in 0..prefixes {
+        net.announce(0, &format!("/example/of/an/application/{i}"));
+    }
+    let last = format!("/example/of/an/application/{}", prefixes - 1);
+    let first_ms = run_until(&mut net, &last, true, 120 * SECOND);
+    net.run(30 * SECOND);
+    for node in 1..3 {
+        assert_eq!(net.nodes[node].router.status().fib_entries, prefixes + 2, "{node}");
+    }
+    let bytes = resident_bytes().saturating_sub(before);
+    // A router that starts later fetches a snapshot.
+    net.kill(2);
+    net.nodes[2].fib.clear();
+    net.run(60 * SECOND);
+    net.start(2);
+    let late_ms = run_until(&mut net, &last, true, 120 * SECOND);
+    net.run(5 * SECOND);
+    let status = net.nodes[2].router.status();
+    assert_eq!(status.fib_entries, prefixes + 2);
+    assert!(status.counters.snapshots_in >= 1);
+    // The way to all of them changes at once.
+    net.set_up(0, false);
+    let gone_ms = run_until(&mut net, &last, false, 60 * SECOND);
+    net.run(10 * SECOND);
+    assert_eq!(net.nodes[2].router.status().fib_entries, 1);
+    if long().is_some() {
+        let record = serde_json::json!({
+            "record": "routing-prefixes", "prefixes": prefixes, "announced_ms": first_ms, "late_ms": late_ms,
+            "gone_ms": gone_ms, "memory_bytes_of_3_routers_and_forwarders": bytes,
+        });
+        println!("{record}");
+    }
+}
+
+#[test]
+fn other_rules_take_effect_at_once() {
+    let mut net = random_graph(6, 3, 9, |_: &mut Config| {});
+    net.announce(0, "/a/private");
+    net.announce(0, "/a/public");
+    net.run(8 * SECOND);
+    check_routes(&net);
+    let rules = ["announce deny prefix /a/private"];
+    net.tell(0, Event::Command(Command::SetPolicy(Policy::parse(rules).unwrap())));
+    let refuse = ["accept deny prefix /a/public origin /net/r0000"];
+    net.tell(5, Event::Command(Command::SetPolicy(Policy::parse(refuse).unwrap())));
+    net.run(3 * SECOND);
+    for node in 1..6 {
+        assert_eq!(next_link(&net, node, "/a/private"), None, "{node}");
+        assert_eq!(next_link(&net, node, "/a/public").is_some(), node != 5, "{node}");
+    }
+    let explanation = net.nodes[5].router.explain("/a/public/x".parse::<Name>().unwrap().as_ref());
+    assert_eq!(explanation.prefix, Some("/a/public".parse().unwrap()));
+    assert!(!explanation.exits[0].is_accepted);
+    assert_eq!(explanation.exits[0].rule.as_ref().unwrap().to_string(), refuse[0]);
+    net.tell(0, Event::Command(Command::SetPolicy(Policy::default())));
+    net.tell(5, Event::Command(Command::SetPolicy(Policy::default())));
+    net.run(3 * SECOND);
+    check_routes(&net);
+}
+
+#[test]
+fn rules_choose_between_neighbours() {
+    // A ring: from 2, both 1 and 3 lead to 0.
+    let mut net = Net::new(4, 3, |_: &mut Config| {});
+    for node in 0..4 {
+        net.connect(node, (node + 1) % 4, true);
+    }
+    net.announce(0, "/a");
+    net.announce(0, "/b");
+    net.run(5 * SECOND);
+    let explain = |net: &Net, name: &str| net.nodes[2].router.explain(name.parse::<Name>().unwrap().as_ref());
+    let uses = |net: &Net, name: &str| explain(net, name).ways.iter().map(|way| way.used).collect::<Vec<_>>();
+    assert_eq!(uses(&net, "/a"), [WayUse::Best, WayUse::Best]);
+
+    let rule = "accept deny prefix /a neighbour /net/r0001";
+    net.tell(2, Event::Command(Command::SetPolicy(Policy::parse([rule]).unwrap())));
+    net.run(SECOND);
+    assert_eq!(next_link(&net, 2, "/a"), Some(2));
+    assert_eq!(net.nodes[2].fib[&"/a".parse::<Name>().unwrap()].len(), 1);
+    assert_eq!(net.nodes[2].fib[&"/b".parse::<Name>().unwrap()].len(), 2);
+    let denied = &explain(&net, "/a").ways[0];
+    assert_eq!((denied.used, denied.rule.as_ref().unwrap().to_string()), (WayUse::Denied, rule.to_owned()));
+
+    let rule = "prefer cost 5 neighbour /net/r0001";
+    net.tell(2, Event::Command(Command::SetPolicy(Policy::parse([rule]).unwrap())));
+    net.run(SECOND);
+    assert_eq!(uses(&net, "/a"), [WayUse::Best, WayUse::Alternative]);
+    assert_eq!(explain(&net, "/a").ways.iter().map(|way| way.cost).collect::<Vec<_>>(), [2, 7]);
+    assert_eq!(next_link(&net, 2, "/a"), Some(2));
+    // The alternative is there before it is needed.
+    net.set_up(2, false);
+    net.run(300);
+    assert_eq!(next_link(&net, 2, "/a"), Some(1));
+    net.run(2 * SECOND);
+    check_routes(&net);
+}

@@ -1,0 +1,6 @@
+//! Networks of routers in virtual time.
+
+mod changes;
+mod checks;
+mod large;
+mod net;

@@ -1,0 +1,207 @@
+"""Networks whose routers find their routes themselves: byname's and ndnd's, each in a namespace, joined by veth pairs.
+
+Clients stay outside the namespaces, because a Unix socket works across them. All routers believe everybody, as ndn-dv
+does with `keychain: insecure`, unless the network is made with keys.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from router import Router, binary
+from topology import _ip
+
+NDND = os.environ.get("NDND_BIN", "")
+NETWORK = "/net"
+ADVERTISE_MS, DEAD_MS = 1000, 4000
+
+
+def wait_until(holds: Callable[[], bool], what: str, wait_s: float) -> None:
+    deadline = time.monotonic() + wait_s
+    while not holds():
+        assert time.monotonic() < deadline, f"{what}: not within {wait_s} s"
+        time.sleep(0.05)
+
+
+class NdndRouter:
+    """ndnd's forwarder, and ndn-dv beside it."""
+
+    def __init__(self, directory: Path, name: str, netns: str) -> None:
+        self.directory, self.name, self.netns, self.port = directory, name, netns, 6363
+        self.socket_path = directory / f"{name}.sock"
+        self.neighbours: list[str] = []
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def unix(self) -> str:
+        return f"unix://{self.socket_path}"
+
+    def log(self) -> str:
+        paths = [self.directory / f"{self.name}-{what}.log" for what in ("fw", "dv")]
+        return "\n".join(path.read_text(errors="replace") for path in paths if path.exists())
+
+    def _run(self, what: str, config: dict) -> None:
+        path = self.directory / f"{self.name}-{what}.yml"
+        path.write_text(json.dumps(config))
+        with (self.directory / f"{self.name}-{what}.log").open("wb") as log:
+            self.processes.append(subprocess.Popen(
+                ["ip", "netns", "exec", self.netns, NDND, what, "run", str(path)],
+                env={**os.environ, "HOME": str(self.directory), "NDN_CLIENT_TRANSPORT": self.unix, "GOMAXPROCS": "2"},
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            ))
+
+    def start(self) -> "NdndRouter":
+        self._run("fw", {
+            "core": {"log_level": "WARN"},
+            "faces": {
+                "unix": {"socket_path": str(self.socket_path)}, "udp": {"enabled_multicast": False},
+                "websocket": {"enabled": False},
+            },
+            "fw": {"threads": 1},
+        })
+        wait_until(self.socket_path.exists, "ndnd's socket", 10)
+        self._run("dv", {"dv": {
+            "network": NETWORK, "router": f"{NETWORK}/{self.name}", "keychain": "insecure", "trust_anchors": [],
+            "advertise_interval": ADVERTISE_MS, "router_dead_interval": DEAD_MS,
+            "neighbors": [{"uri": uri} for uri in self.neighbours],
+        }})
+        return self
+
+    def stop(self) -> None:
+        for process in reversed(self.processes):
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.processes.clear()
+
+    def __enter__(self) -> "NdndRouter":
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+class BynameRouter(Router):
+    """byname with routing of its own."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.neighbours: list[str] = []
+        self.keys: Path | None = None
+
+    def config(self) -> str:
+        trust = f'keys = "{self.keys}"' if self.keys else "insecure = true"
+        routing = (
+            f'[routing]\nnetwork = "{NETWORK}"\nname = "{NETWORK}/{self.name}"\n{trust}\nmulticast = false\n'
+            f'advertise_interval = "{ADVERTISE_MS} ms"\ndead_interval = "{DEAD_MS} ms"\n'
+        )
+        links = "".join(f'[[routing.neighbor]]\nface = "{uri.replace("udp:", "udp4:")}"\n' for uri in self.neighbours)
+        return super().config() + routing + links
+
+
+AnyRouter = BynameRouter | NdndRouter
+
+
+@dataclass
+class Network:
+    """Routers and the links between them."""
+
+    routers: list[AnyRouter]
+    links: dict[tuple[int, int], tuple[str, str, str]] = field(default_factory=dict)
+
+    def set_link(self, near: int, far: int, up: bool) -> None:
+        """Cuts or heals a link: frames go to a station that is not there, and no end is told, as with a broken switch."""
+        for end in ((near, far), (far, near)):
+            space, device, peer = self.links[end]
+            if up:
+                _ip("-n", space, "neigh", "del", peer, "dev", device)
+            else:
+                _ip("-n", space, "neigh", "replace", peer, "lladdr", "02:00:00:00:00:99", "dev", device, "nud", "permanent")
+
+
+def keys_for(directory: Path, names: list[str]) -> Path:
+    """Folders with keys of these routers."""
+    subprocess.run(
+        [str(binary()), "key", "--folder", str(directory / "anchor"), "network", NETWORK, *names,
+         "--out", str(directory / "keys")], check=True, capture_output=True,
+    )
+    return directory / "keys"
+
+
+@contextlib.contextmanager
+def network(
+    directory: Path, kinds: list[str], edges: list[tuple[int, int]], with_keys: bool = False,
+) -> Iterator[Network]:
+    """Routers of these kinds, `byname` or `ndnd`, with a link for each edge. The first end of an edge names the other."""
+    spaces = [f"bnet-{os.getpid()}-{i}" for i in range(len(kinds))]
+    with contextlib.ExitStack() as stack:
+        routers: list[AnyRouter] = []
+        names = [f"{kind[0]}{i}" for i, kind in enumerate(kinds)]
+        keys = keys_for(directory, names) if with_keys else None
+        for kind, name, space in zip(kinds, names, spaces):
+            _ip("netns", "add", space)
+            stack.callback(_ip, "netns", "del", space)
+            _ip("-n", space, "link", "set", "lo", "up")
+            if kind == "ndnd":
+                routers.append(NdndRouter(directory, name, space))
+            else:
+                routers.append(BynameRouter(directory, name=name, netns=space))
+                routers[-1].keys = keys / name if keys else None
+        made = Network(routers)
+        for number, (near, far) in enumerate(edges):
+            ends = ((near, f"to{far}", 1), (far, f"to{near}", 2))
+            _ip("-n", spaces[near], "link", "add", f"to{far}", "type", "veth", "peer", "name", f"to{near}",
+                "netns", spaces[far])
+            for router, device, host in ends:
+                _ip("-n", spaces[router], "addr", "add", f"10.77.{number}.{host}/30", "dev", device)
+                _ip("-n", spaces[router], "link", "set", device, "up")
+            made.links[near, far] = (spaces[near], f"to{far}", f"10.77.{number}.2")
+            made.links[far, near] = (spaces[far], f"to{near}", f"10.77.{number}.1")
+            routers[near].neighbours.append(f"udp://10.77.{number}.2:{routers[far].port}")
+        for router in routers:
+            stack.enter_context(router)
+        yield made
+
+
+@contextlib.contextmanager
+def client(router: AnyRouter, *command: str, stdin: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """Runs a client beside a router until the end of the block."""
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context((router.directory / f"{router.name}-{Path(command[0]).name}.log").open("wb"))
+        source = stack.enter_context(stdin.open("rb")) if stdin else subprocess.DEVNULL
+        process = subprocess.Popen(command, env=environment(router), stdin=source, stdout=log, stderr=log)
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def environment(router: AnyRouter) -> dict[str, str]:
+    return {**os.environ, "HOME": str(router.directory), "NDN_CLIENT_TRANSPORT": router.unix}
+
+
+def run(router: AnyRouter, *command: str, timeout: float = 60) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        command, env=environment(router), stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout,
+    )
+
+
+def answers(router: AnyRouter, prefix: str) -> bool:
+    """Whether one ping is answered."""
+    return run(router, str(binary()), "ping", prefix, "-c", "1", "--timeout", "300").returncode == 0

@@ -60,9 +60,12 @@ impl ClientOptions {
     }
 }
 
+/// What a function answers.
+type Answer = dyn FnMut(&Interest<'_>) -> Option<DataBuilder> + Send;
+
 /// What answers the Interests below a prefix.
 enum Handler {
-    Function(Box<dyn FnMut(&Interest<'_>) -> Option<DataBuilder> + Send>),
+    Function(Box<Answer>),
     Publication(Box<Publication>),
 }
 

@@ -29,6 +29,8 @@ pub enum Reply {
     Nacks(NackReason, usize),
 }
 
+/// A packet, why it was refused, and its congestion mark.
+type Arriving = (Vec<u8>, Option<NackReason>, u64);
 type Script = Box<dyn FnMut(&Interest<'_>, Duration) -> Vec<Reply>>;
 
 pub struct Host {
@@ -37,7 +39,7 @@ pub struct Host {
     pub now: Now,
     script: Script,
     /// Packets on their way to the application, by time and order.
-    arriving: BTreeMap<(Duration, u64), (Vec<u8>, Option<NackReason>, u64)>,
+    arriving: BTreeMap<(Duration, u64), Arriving>,
     order: u64,
     /// Packets that the application has sent.
     pub sent: Vec<Vec<u8>>,

@@ -214,11 +214,17 @@ pub fn dataset_in_time(
     if let Some(filter) = filter {
         name = name.join(Component::generic(filter));
     }
-    dataset_at(client, &format!("{module}/{verb}"), name)
+    dataset_at(client, &format!("{module}/{verb}"), name, (lifetime, tries))
 }
 
-/// Fetches the dataset with this name. `what` names it in messages.
-pub fn dataset_at(client: &mut Link, what: &str, name: Name) -> Result<Vec<u8>, ManagementError> {
+/// Fetches the dataset with this name. `what` names it in messages. The first answer must come in this time, after so
+/// many tries.
+pub fn dataset_at(
+    client: &mut Link,
+    what: &str,
+    name: Name,
+    (lifetime, tries): (Duration, u32),
+) -> Result<Vec<u8>, ManagementError> {
     let command = what.to_owned();
     let local = client.is_local();
     let unanswered = |error| ManagementError::Unanswered { command: command.clone(), error, local };

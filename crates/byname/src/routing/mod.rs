@@ -16,7 +16,7 @@ use crate::manage::face_uri::{canonical, parse_uri};
 use crate::manage::print;
 use crate::tools::parse_name;
 use byname_client::Link;
-use byname_client::management::{command, dataset_at};
+use byname_client::management::{LIFETIME, command, dataset_at};
 
 /// Arguments of `byname routing`.
 #[derive(Debug, clap::Args)]
@@ -159,7 +159,7 @@ fn change_neighbors(change: NeighborsCommand, client: &mut Link) -> anyhow::Resu
 
 /// Asks routing a question. A router without routing has nobody who answers.
 fn ask<T: DeserializeOwned>(client: &mut Link, question: Name) -> anyhow::Result<T> {
-    let content = dataset_at(client, "routing", question).map_err(|error| {
+    let content = dataset_at(client, "routing", question, (LIFETIME, 2)).map_err(|error| {
         let text = format!("{error}; does this router take part in routing? See `byname run --network` and [routing]");
         exit::Failure::new(exit::code_of(&error.into()), text)
     })?;

@@ -37,6 +37,8 @@ impl RoutingArgs {
         let routing = &mut config.routing;
         if let (Some(network), Some(name)) = (&self.network, &self.name) {
             (routing.network, routing.name) = (network.clone(), name.clone());
+            // Neighbours are found there, unless the file forbids it.
+            config.faces.udp.multicast.enabled |= routing.multicast && !source.has("faces.udp.multicast.enabled");
         }
         if let Some(keys) = &self.keys {
             // Relative to the folder in which the command runs, and not to that of the file.

@@ -20,7 +20,10 @@ fn one_measurement_has_the_documented_fields() {
         assert_documented("top", &top);
         assert_documented("face rate", &top["faces"][0]);
         assert_documented("thread rate", &top["threads"][0]);
-        assert_documented("stage time", &top["threads"][0]["stages"][0]);
+        // Few bursts are timed: with so little traffic, perhaps none.
+        if let Some(stage) = top["threads"][0]["stages"].get(0) {
+            assert_documented("stage time", stage);
+        }
         let traffic = &top["traffic"];
         assert_documented("traffic", traffic);
         let prefixes = traffic["prefixes"].as_array().expect("a list");

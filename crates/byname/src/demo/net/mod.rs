@@ -134,7 +134,7 @@ fn network(args: &NetArgs, shape: Shape, ended: &AtomicBool) -> anyhow::Result<u
         Plan { shape, place, faults: Faults { delay: args.delay, loss: args.loss }, threads: args.threads, http };
     let mut routers = Routers::prepare(&plan, folder.path())?;
     // A router without a namespace opens its port itself. One in a namespace has the same port there.
-    let listeners: Vec<TcpListener> = if in_namespaces { listeners } else { Vec::new() };
+    let listeners: Vec<TcpListener> = listeners.into_iter().filter(|_| in_namespaces).collect();
     for router in 0..count {
         if ended.load(Ordering::Relaxed) {
             return Ok(exit::INTERRUPTED);
@@ -155,7 +155,8 @@ fn network(args: &NetArgs, shape: Shape, ended: &AtomicBool) -> anyhow::Result<u
     folder.write_record(&record)?;
     print(&record, &title)?;
     keep(&mut routers, ended)?;
-    println!("\nThe routers end.");
+    // Nobody may read this any more.
+    let _ = writeln!(std::io::stdout(), "\nThe routers end.");
     drop(routers);
     Ok(exit::OK)
 }

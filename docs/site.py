@@ -40,6 +40,14 @@ def target(link: str, page: str) -> str | None:
     return posixpath.relpath(within, posixpath.dirname(page) or ".") + hash_sign + heading
 
 
+def block(code: str) -> str:
+    """A block of Rust without what only rustdoc reads: words after the language, and hidden lines."""
+    if not code.startswith("```rust"):
+        return code
+    first, *lines = code.split("\n")
+    return "\n".join([first.split(",")[0], *(line for line in lines if not line.startswith("# "))])
+
+
 def on_page_markdown(markdown, page, config, files):
     name = page.file.src_uri
 
@@ -49,5 +57,5 @@ def on_page_markdown(markdown, page, config, files):
         return f"{picture}[{text}]({to})" if to is not None else text
 
     parts = re.split(r"(^ *```.*?^ *```$)", markdown, flags=re.MULTILINE | re.DOTALL)
-    mended = "".join(part if part.lstrip().startswith("```") else LINK.sub(mend, part) for part in parts)
+    mended = "".join(block(part) if part.lstrip().startswith("```") else LINK.sub(mend, part) for part in parts)
     return DEFINITION.sub(lambda match: match.group(0) if target(match.group(2), name) else "", mended)

@@ -1,8 +1,13 @@
-//! Exit codes, for scripts.
+//! Exit codes, for scripts, and the signals that end a command.
 
-use crate::client::management::ManagementError;
-use crate::client::{ConnectError, ConnectionLost, ExchangeError};
-use crate::fetch::pipeline::PipelineError;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use byname_client::fetch::FetchError;
+use byname_client::fetch::pipeline::PipelineError;
+use byname_client::management::ManagementError;
+use byname_client::{ConnectError, ConnectionLost, ExchangeError};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// Success.
 pub const OK: u8 = 0;
@@ -29,6 +34,18 @@ Exit codes:
   0 done   1 failed   2 wrong usage   3 no answer in time   4 no forwarder, or it ended
   5 refused by a Nack   6 no such face, route or strategy
   101 a bug in byname   130 interrupted";
+
+/// Makes SIGINT and SIGTERM set this flag instead of ending the process. The second signal ends the process.
+///
+/// # Errors
+/// The system refuses.
+pub fn on_signals(flag: &Arc<AtomicBool>) -> std::io::Result<()> {
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED.into(), flag.clone())?;
+        signal_hook::flag::register(signal, flag.clone())?;
+    }
+    Ok(())
+}
 
 /// An error with its exit code.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +79,16 @@ pub fn code_of(error: &anyhow::Error) -> u8 {
         if cause.is::<ConnectError>() || cause.is::<ConnectionLost>() {
             return NO_FORWARDER;
         }
+        if let Some(fetch) = cause.downcast_ref::<FetchError>() {
+            match fetch {
+                FetchError::Pipeline(PipelineError::Lost { .. }) => return TIMEOUT,
+                FetchError::Pipeline(PipelineError::Refused { .. }) => return REFUSED,
+                FetchError::NoSuchData(_) => return NOT_FOUND,
+                FetchError::Lost(_) => return NO_FORWARDER,
+                FetchError::Interrupted => return INTERRUPTED,
+                _ => {}
+            }
+        }
         let exchange = match cause.downcast_ref::<ManagementError>() {
             Some(ManagementError::Unanswered { error, .. }) => Some(error),
             // As in HTTP: not found, and gone.
@@ -75,11 +102,6 @@ pub fn code_of(error: &anyhow::Error) -> u8 {
             Some(ExchangeError::Lost(_)) => return NO_FORWARDER,
             _ => {}
         }
-        match cause.downcast_ref::<PipelineError>() {
-            Some(PipelineError::Lost { .. }) => return TIMEOUT,
-            Some(PipelineError::Refused { .. }) => return REFUSED,
-            None => {}
-        }
     }
     FAILED
 }
@@ -87,7 +109,7 @@ pub fn code_of(error: &anyhow::Error) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::nack_words;
+    use byname_client::nack_words;
     use byname_wire::{NackReason, Name};
 
     fn error(error: ExchangeError) -> anyhow::Error {
@@ -104,6 +126,9 @@ mod tests {
         assert_eq!(code_of(&error(refused)), REFUSED);
         let unanswered = ManagementError::Unanswered { command: "cs/erase".into(), error: timeout(), local: true };
         assert_eq!(code_of(&anyhow::Error::new(unanswered)), TIMEOUT);
+        let lost = FetchError::Pipeline(PipelineError::Lost { segment: 1, tries: 15 });
+        assert_eq!(code_of(&lost.into()), TIMEOUT);
+        assert_eq!(code_of(&FetchError::NoSuchData(name()).into()), NOT_FOUND);
         let refused = |code| ManagementError::Refused {
             command: "rib/register".into(),
             code,

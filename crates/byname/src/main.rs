@@ -4,19 +4,18 @@
 //!
 //! - [`run`]: `byname run`, from the configuration to the last packet. `check` and `default-config` are there, too.
 //! - [`process`]: signals, and what happens when one of the threads fails.
-//! - [`client`]: a small blocking NDN client, which the other commands use.
+//! - [`exit`]: exit codes, for scripts.
 //!
 //! [`manage`] speaks to a running router by the NFD management protocol, and [`batch`] does so for a file of commands.
-//! [`tools`] and [`fetch`] publish and fetch. [`demo`] starts networks on this machine. [`switch`] forwards Ethernet frames instead of NDN packets.
+//! [`tools`] publish and fetch, by the crate `byname-client`. [`demo`] starts networks on this machine. [`switch`] forwards
+//! Ethernet frames instead of NDN packets.
 #![forbid(unsafe_code)]
 // Doc comments on arguments are help texts, where `HOST[:PORT]` is not a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
 mod batch;
-mod client;
 mod demo;
 mod exit;
-mod fetch;
 mod key;
 mod keygen;
 mod line;
@@ -30,6 +29,7 @@ mod restart;
 mod run;
 mod switch;
 mod table;
+mod tags;
 mod tools;
 mod trace;
 mod trees;
@@ -43,9 +43,9 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-use crate::client::Client;
-use crate::client::transport::Environment;
 use crate::tools::{get, peek, ping, ping_server, poke, put};
+use byname_client::transport::Environment;
+use byname_client::{Client, ClientOptions, Link};
 
 /// Overview that `byname --help` shows instead of clap's flat list.
 const OVERVIEW: &str = "\
@@ -77,6 +77,7 @@ Tools:
   poke            Serve one packet from standard input
   get             Fetch a file in segments; resumes an interrupted fetch
   put             Publish a file in segments
+  tags            Send, ask, listen and answer by sets of tags
   demo            Run three routers with applications, or three switches with hosts, on this machine
 
 Ethernet by flat names:
@@ -159,6 +160,8 @@ enum Command {
     Get(get::GetArgs),
     /// Publish a file in segments
     Put(put::PutArgs),
+    /// Send, ask, listen and answer by sets of tags
+    Tags(tags::TagsArgs),
     /// Run three routers with applications, or three switches with hosts, on this machine
     Demo(demo::DemoArgs),
     /// Forward Ethernet frames by destination address, as a controller decides
@@ -179,11 +182,18 @@ pub struct Connection {
 
 impl Connection {
     /// Connects to the forwarder that the user named, or to the default one.
-    pub fn connect(&self) -> anyhow::Result<Client> {
+    pub fn connect(&self) -> anyhow::Result<Link> {
         let candidates = Environment::of_process()
             .candidates(self.transport.as_deref())
             .map_err(|error| exit::Failure::new(exit::USAGE, error.to_string()))?;
-        Ok(Client::connect(&candidates)?)
+        Ok(Link::connect(&candidates)?)
+    }
+
+    /// The same connection, for applications. When the forwarder is gone, the command ends.
+    pub fn application(&self) -> anyhow::Result<Client> {
+        let link = self.connect()?;
+        let options = ClientOptions { reconnect: None, ..ClientOptions::new(vec![link.transport().clone()]) };
+        Ok(Client::over(link, options))
     }
 }
 
@@ -236,6 +246,7 @@ fn carry_out(command: Command, connection: &Connection) -> anyhow::Result<u8> {
         Command::Poke(args) => poke::run(args, connection),
         Command::Get(args) => get::run(args, connection),
         Command::Put(args) => put::run(args, connection),
+        Command::Tags(args) => tags::run(args, connection),
         Command::Demo(args) => demo::run(args),
         Command::Switch(args) => switch::run(args),
         Command::SwitchController(args) => switch::run_controller(args),

@@ -2,9 +2,7 @@
 
 use std::io;
 
-use byname_face::face::{FaceChange, UpdateFaceError};
-use byname_face::{FaceStatus, Port, PortContext};
-use byname_forward::{FaceId, Outgoing, Ticks};
+use byname_face::{Port, PortContext};
 
 /// Has no faces, and sends nothing.
 pub struct OddPort {
@@ -31,20 +29,5 @@ impl Port for OddPort {
             receive();
         }
     }
-    fn transmit(&mut self, _: &mut PortContext<'_>, _: &mut [Outgoing]) {}
-    fn flush(&mut self, _: &mut PortContext<'_>) {}
-    fn update_face(
-        &mut self,
-        _: &mut PortContext<'_>,
-        _: FaceId,
-        _: &FaceChange,
-    ) -> Result<FaceStatus, UpdateFaceError> {
-        Err(UpdateFaceError::NotFound)
-    }
-    fn destroy_face(&mut self, _: &mut PortContext<'_>, _: FaceId) -> bool {
-        false
-    }
-    fn status(&self, _: Ticks, _: FaceId) -> Option<FaceStatus> {
-        None
-    }
+    byname_face::port_without_faces!();
 }

@@ -12,10 +12,10 @@ use byname_control::mgmt::tlv::{Element, ForwarderStatus};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::client::Client;
-use crate::client::management::dataset;
-use crate::client::transport::Transport;
 use crate::{Connection, exit};
+use byname_client::Link;
+use byname_client::management::dataset;
+use byname_client::transport::Transport;
 
 /// Interval of looking for the outcome.
 const LOOK: Duration = Duration::from_millis(20);
@@ -43,7 +43,7 @@ pub fn run(args: RestartArgs, connection: &Connection) -> anyhow::Result<u8> {
     while Instant::now() < deadline {
         std::thread::sleep(LOOK);
         let now = listener_at(path)
-            .and_then(|process| Ok((process, status(Client::connect(std::slice::from_ref(&transport))?)?)));
+            .and_then(|process| Ok((process, status(Link::connect(std::slice::from_ref(&transport))?)?)));
         // Between two processes an answer may be lost. A router that is gone stays away.
         let Ok((process, now)) = now else { continue };
         if process != old {
@@ -70,7 +70,7 @@ fn listener_at(path: &std::path::Path) -> anyhow::Result<Pid> {
     Ok(socket_peercred(socket).context("the system does not tell which process listens there")?.pid)
 }
 
-fn status(mut client: Client) -> anyhow::Result<ForwarderStatus> {
+fn status(mut client: Link) -> anyhow::Result<ForwarderStatus> {
     let content = dataset(&mut client, "status", "general", None)?;
     ForwarderStatus::decode_value(&content).context("the router's status is malformed")
 }

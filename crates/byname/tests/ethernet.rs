@@ -224,6 +224,47 @@ fn a_router_that_starts_again_and_a_link_that_fails_are_survived() {
 }
 
 #[test]
+fn interfaces_come_and_go_by_reload() {
+    const STATION: &str = "ether://[02:00:00:00:00:02]";
+    for (threads, port) in [(1, "packet-mmap"), (2, "packet-mmap"), (1, "xdp")] {
+        if !cables_with_queues(threads) {
+            return;
+        }
+        let east = router_with(threads, port, &["middle-w"]);
+        let _server = east.serve("ping-server /demo", "/demo/ping", b"");
+        let west = router_with(threads, port, &[]);
+        let file = west.path("byname.toml");
+        let bare = std::fs::read_to_string(&file).expect("a configuration");
+        let reload = |more: &str| {
+            std::fs::write(&file, format!("{bare}{more}")).expect("written");
+            west.ok("reload")
+        };
+        let faces = || west.json("face list --scheme ether").as_array().expect("a list").len();
+        let cable = format!(
+            "[[faces.ethernet]]\ninterface = \"west\"\nport = \"{port}\"\n\
+             [[face]]\nremote = \"{STATION}\"\nlocal = \"dev://west\"\n\
+             [[route]]\nprefix = \"/demo\"\nface = \"{STATION}\"\n"
+        );
+        assert_eq!(faces(), 0);
+        let said = reload(&cable);
+        assert!(said.contains("[[faces.ethernet]]") && said.contains("added"), "{said}");
+        assert!(west.reaches("/demo"), "{port}: {}", west.log());
+        assert_eq!(faces(), 2, "the station and the group");
+        // The interface is opened anew, and its face has its route again.
+        let said = reload(&cable.replace("port =", "mtu = 1400\nport ="));
+        assert!(said.contains("changed"), "{said}");
+        assert!(west.reaches("/demo"), "{port}, changed: {}", west.log());
+        let said = reload("");
+        assert!(said.contains("removed"), "{said}");
+        assert_eq!(faces(), 0);
+        assert_ne!(west.run("ping /demo -c 1 --timeout 200").code, 0);
+        // Nobody else has the interface open: it can be opened again.
+        reload(&cable);
+        assert!(west.reaches("/demo"), "{port}, again: {}", west.log());
+    }
+}
+
+#[test]
 fn what_cannot_be_opened_says_what_to_do() {
     if !cables() {
         return;

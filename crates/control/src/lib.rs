@@ -8,7 +8,6 @@
 pub mod audit;
 pub mod balance;
 pub mod config;
-pub mod element;
 pub mod fib_writer;
 pub mod metrics;
 pub mod mgmt;
@@ -19,3 +18,5 @@ pub mod security;
 pub mod service;
 pub mod state;
 pub mod tags;
+
+pub use byname_mgmt::element;

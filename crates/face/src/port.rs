@@ -344,6 +344,29 @@ pub(crate) fn split_token(token: Token) -> (usize, u32) {
     (token.0 >> KEY_BITS, token.0 as u32)
 }
 
+/// The methods of a [`Port`] that has no faces: nothing can be sent, and there is nothing to change, destroy or tell.
+#[macro_export]
+macro_rules! port_without_faces {
+    () => {
+        fn transmit(&mut self, _: &mut $crate::PortContext<'_>, _: &mut [byname_forward::Outgoing]) {}
+        fn flush(&mut self, _: &mut $crate::PortContext<'_>) {}
+        fn update_face(
+            &mut self,
+            _: &mut $crate::PortContext<'_>,
+            _: byname_forward::FaceId,
+            _: &$crate::face::FaceChange,
+        ) -> Result<$crate::FaceStatus, $crate::face::UpdateFaceError> {
+            Err($crate::face::UpdateFaceError::NotFound)
+        }
+        fn destroy_face(&mut self, _: &mut $crate::PortContext<'_>, _: byname_forward::FaceId) -> bool {
+            false
+        }
+        fn status(&self, _: byname_forward::Ticks, _: byname_forward::FaceId) -> Option<$crate::FaceStatus> {
+            None
+        }
+    };
+}
+
 /// The methods of a port around another one, `self.inner`, that only call that one. `self.inside` calls it and handles
 /// what it delivers.
 macro_rules! call_inner_port {

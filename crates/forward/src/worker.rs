@@ -16,6 +16,7 @@ use crate::stages::{Stage, Stopwatch};
 use crate::strategy::StrategyChoice;
 use crate::tables::Tables;
 use crate::ticks::Ticks;
+use crate::trace::{Filter, Taken};
 use crate::whereabouts::{Network, Whereabouts};
 
 pub use crate::counters::{CsInfo, FibLines, WorkerCounters};
@@ -293,6 +294,21 @@ impl Worker {
     /// Counts of the worker.
     pub fn counters(&self) -> WorkerCounters {
         self.shard.counters()
+    }
+
+    /// Begins to watch packets. Returns false if there are [`WATCHES_MAX`](crate::trace::WATCHES_MAX) watches already.
+    pub fn watch(&mut self, id: u64, filter: Filter) -> bool {
+        self.shard.traces.watch(id, filter)
+    }
+
+    /// Takes up to `events_max` events of a watch; none if there is no such watch.
+    pub fn take_events(&mut self, id: u64, events_max: usize) -> Taken {
+        self.shard.traces.take(id, events_max)
+    }
+
+    /// Ends a watch, and forgets its events.
+    pub fn unwatch(&mut self, id: u64) {
+        self.shard.traces.unwatch(id);
     }
 }
 

@@ -11,8 +11,8 @@ use byname_wire::name::{NameRef, component_type};
 use byname_wire::{Data, DecodeError, Interest};
 
 use super::direct::Change;
-use crate::client::management::{LIFETIME, ManagementError, answered, command_interest};
-use crate::client::{Client, ConnectionLost, ExchangeError, Fields};
+use byname_client::management::{LIFETIME, ManagementError, answered, command_interest};
+use byname_client::{ConnectionLost, ExchangeError, Fields, Link};
 
 /// Most commands in flight: enough to keep the router and this process busy, and few compared to the router's queue of
 /// 4,096 for management.
@@ -72,7 +72,7 @@ impl InFlight {
     }
 
     /// Queues a command, to be sent with the next [`InFlight::receive`].
-    pub fn push(&mut self, client: &mut Client, change: Change, line: u64, face_id: u64) -> Result<(), DecodeError> {
+    pub fn push(&mut self, client: &mut Link, change: Change, line: u64, face_id: u64) -> Result<(), DecodeError> {
         let (verb, parameters) = match &change {
             Change::Add(args) => ("register", args.parameters(face_id)),
             Change::Remove(args) => ("unregister", args.parameters(face_id)),
@@ -87,7 +87,7 @@ impl InFlight {
     }
 
     /// Sends what is queued, and waits for some answers.
-    pub fn receive(&mut self, client: &mut Client) -> Result<(), ConnectionLost> {
+    pub fn receive(&mut self, client: &mut Link) -> Result<(), ConnectionLost> {
         let Some(oldest) = self.sent.front() else { return Ok(()) };
         let local = self.local;
         let wait = oldest.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));

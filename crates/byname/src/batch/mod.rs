@@ -21,11 +21,11 @@ use anyhow::Context;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use crate::client::Client;
 use crate::exit::{self, Failure};
 use crate::manage::face_uri::FaceSelector;
 use crate::manage::{self, face, route};
 use crate::{Connection, nfdc_words};
+use byname_client::Link;
 use direct::{Change, route_change};
 use in_flight::{Done, InFlight};
 use lines::{BadLine, Lines, words};
@@ -79,7 +79,7 @@ struct Failures {
 }
 
 struct Batch {
-    client: Client,
+    client: Link,
     in_flight: InFlight,
     /// Ids of faces by URI. A route may be added to one face, and removed from several.
     faces: HashMap<String, Vec<u64>>,
@@ -240,7 +240,7 @@ impl Batch {
         self.failures.count > 0 && !self.keep_going
     }
 
-    fn unfinished(&self, lost: crate::client::ConnectionLost) -> anyhow::Error {
+    fn unfinished(&self, lost: byname_client::ConnectionLost) -> anyhow::Error {
         let lines = self.in_flight.lines().map(|(first, last)| format!("no answer to lines {first} to {last}"));
         anyhow::Error::new(lost).context(lines.unwrap_or_default())
     }

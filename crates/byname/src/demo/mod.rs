@@ -13,7 +13,8 @@ use anyhow::bail;
 use byname_wire::Descriptor;
 use clap::{Args, Subcommand};
 
-use crate::client::application::{Application, Message};
+use byname_client::tags::Message;
+use byname_client::{Client, ConnectionLost};
 use network::Network;
 
 /// Time limit for each step.
@@ -78,8 +79,8 @@ fn set(all: &[&str]) -> String {
 
 /// Repeats `ask` until `wanted` returns a value for a received message.
 fn ask_until<T>(
-    application: &mut Application,
-    mut ask: impl FnMut(&mut Application) -> std::io::Result<()>,
+    application: &mut Client,
+    mut ask: impl FnMut(&mut Client) -> Result<(), ConnectionLost>,
     mut wanted: impl FnMut(Message) -> Option<T>,
 ) -> anyhow::Result<T> {
     let end = Instant::now() + PATIENCE;
@@ -88,7 +89,7 @@ fn ask_until<T>(
         let again = Instant::now() + Duration::from_millis(250);
         while Instant::now() < again {
             let wait = again.saturating_duration_since(Instant::now());
-            if let Some(found) = application.receive(wait)?.into_iter().find_map(&mut wanted) {
+            if let Some(found) = application.messages(wait)?.into_iter().find_map(&mut wanted) {
                 return Ok(found);
             }
         }

@@ -9,8 +9,8 @@ use byname_wire::interest::InterestBuilder;
 use byname_wire::{Component, Interest, Name};
 
 use super::network::Network;
-use crate::client::management::{RegisterOptions, register};
-use crate::client::{Client, Fields};
+use byname_client::management::{RegisterOptions, register};
+use byname_client::{Fields, Link};
 
 const PREFIX: &str = "/demo/counter";
 /// Minimum number of Data to fetch, even if the demonstration is short.
@@ -49,7 +49,7 @@ pub fn beside(network: &Network, demonstration: impl FnOnce() -> anyhow::Result<
 }
 
 /// Answers every Interest with the last component of its name.
-fn serve(producer: &mut Client, is_fetched: &AtomicBool) -> anyhow::Result<()> {
+fn serve(producer: &mut Link, is_fetched: &AtomicBool) -> anyhow::Result<()> {
     while !is_fetched.load(Ordering::Relaxed) {
         producer.receive(Duration::from_millis(50), |incoming, outbox| {
             let Ok(interest) = Interest::decode(incoming.packet) else { return };
@@ -62,7 +62,7 @@ fn serve(producer: &mut Client, is_fetched: &AtomicBool) -> anyhow::Result<()> {
 }
 
 /// Fetches Data one after the other. Returns their number.
-fn fetch(consumer: &mut Client, prefix: &Name, is_over: &AtomicBool) -> anyhow::Result<u64> {
+fn fetch(consumer: &mut Link, prefix: &Name, is_over: &AtomicBool) -> anyhow::Result<u64> {
     let mut fetched = 0;
     while fetched < FETCHED_MIN || !is_over.load(Ordering::Relaxed) {
         let number = fetched.to_string();

@@ -10,14 +10,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-
+use byname_client::management::command;
+use byname_client::{Client, ClientOptions, Link, Transport};
 use byname_control::mgmt::tlv::ControlParameters;
 use byname_wire::Name;
 
 use super::PATIENCE;
-use crate::client::application::Application;
-use crate::client::management::command;
-use crate::client::{Client, Transport};
 use crate::manage::face::create_for_route;
 
 /// File with the secret that neighbours share, in the routers' folder.
@@ -72,13 +70,14 @@ impl Network {
     }
 
     /// Connects an application to a router.
-    pub fn application(&self, router: &str) -> anyhow::Result<Application> {
-        Ok(Application::new(self.client(router)?))
+    pub fn application(&self, router: &str) -> anyhow::Result<Client> {
+        let options = ClientOptions::new(vec![Transport::Unix(self.socket(router))]);
+        Ok(Client::over(self.client(router)?, options))
     }
 
     /// Connects a client to a router, for applications that use names.
-    pub fn client(&self, router: &str) -> anyhow::Result<Client> {
-        Ok(Client::connect(&[Transport::Unix(self.socket(router))])?)
+    pub fn client(&self, router: &str) -> anyhow::Result<Link> {
+        Ok(Link::connect(&[Transport::Unix(self.socket(router))])?)
     }
 
     /// The first router and the last.
@@ -130,7 +129,7 @@ impl Network {
             .context("cannot start a router")?;
         self.routers.push(Router { name, port: ports[i], process });
         let end = Instant::now() + PATIENCE;
-        while Client::connect(&[Transport::Unix(socket.clone())]).is_err() {
+        while Link::connect(&[Transport::Unix(socket.clone())]).is_err() {
             let ended = self.routers.last_mut().and_then(|router| router.process.try_wait().ok().flatten());
             if ended.is_some() || Instant::now() > end {
                 bail!("the router {name} does not run");

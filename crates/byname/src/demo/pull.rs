@@ -8,7 +8,8 @@ use byname_wire::digest::sha256;
 
 use super::network::Network;
 use super::{ask_until, set, tags};
-use crate::client::application::{Application, FanOutLimit};
+use byname_client::Client;
+use byname_client::tags::FanOutLimit;
 
 const OFFERED: [&str; 2] = ["concert", "classical"];
 const WANTED: [&str; 5] = ["classical", "Beethoven", "ninth", "concert", "360bps"];
@@ -36,11 +37,11 @@ pub fn run(network: &Network) -> anyhow::Result<()> {
 }
 
 /// Answers requests for chunks, which are decimal numbers. Counts the requests by tags and by locator.
-fn serve(server: &mut Application, song: &[u8], is_over: &AtomicBool) -> anyhow::Result<(u32, u32)> {
+fn serve(server: &mut Client, song: &[u8], is_over: &AtomicBool) -> anyhow::Result<(u32, u32)> {
     let here = *server.addresses()?.first().context("no tree")?;
     let (mut by_tags, mut by_locator) = (0, 0);
     while !is_over.load(Ordering::Relaxed) {
-        for message in server.receive(Duration::from_millis(50))? {
+        for message in server.messages(Duration::from_millis(50))? {
             let number: Option<usize> = std::str::from_utf8(&message.payload).ok().and_then(|text| text.parse().ok());
             let chunk = number.and_then(|number| song.chunks(CHUNK_BYTES).nth(number));
             let (Some(number), Some(chunk), Some(player)) = (number, chunk, message.source) else { continue };

@@ -7,13 +7,14 @@ use byname_wire::Descriptor;
 
 use super::network::Network;
 use super::{PATIENCE, set, tags};
-use crate::client::application::{Application, FanOutLimit};
+use byname_client::Client;
+use byname_client::tags::FanOutLimit;
 
 const NEWS_TAGS: [&str; 4] = ["classical", "concert", "Beethoven", "tonight"];
 
 struct Listener {
     name: &'static str,
-    application: Application,
+    application: Client,
     wants: Descriptor,
     heard: Vec<String>,
 }
@@ -32,7 +33,7 @@ impl Listener {
     }
 
     fn listen(&mut self, wait: Duration) -> anyhow::Result<()> {
-        for message in self.application.receive(wait)? {
+        for message in self.application.messages(wait)? {
             let news = String::from_utf8_lossy(&message.payload).into_owned();
             // The producer repeats its news.
             if !self.knows(&news) {
@@ -63,7 +64,7 @@ pub fn run(network: &Network) -> anyhow::Result<()> {
 }
 
 /// Sends news until all of `names` have heard it, and checks that no other listener hears it.
-fn tell(producer: &mut Application, listeners: &mut [Listener], news: &str, names: &[&str]) -> anyhow::Result<()> {
+fn tell(producer: &mut Client, listeners: &mut [Listener], news: &str, names: &[&str]) -> anyhow::Result<()> {
     let here = *producer.addresses()?.first().context("no tree")?;
     let to = tags(&NEWS_TAGS)?;
     let end = Instant::now() + PATIENCE;

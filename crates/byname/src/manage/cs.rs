@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use super::view::Cs;
 use super::{Switch, decode, human, print, show, text};
-use crate::client::Client;
-use crate::client::management::{command, dataset};
 use crate::tools::parse_name;
+use byname_client::Link;
+use byname_client::management::{command, dataset};
 
 /// Bits of the Flags of `cs/config`.
 const ADMIT: u64 = 1;
@@ -83,7 +83,7 @@ impl CsArgs {
 }
 
 /// Runs `byname cs`.
-pub fn run(args: CsArgs, client: &mut Client) -> anyhow::Result<()> {
+pub fn run(args: CsArgs, client: &mut Link) -> anyhow::Result<()> {
     match args.command.unwrap_or(Command::Info { json: args.json }) {
         Command::Info { json } => {
             let cs = info(client)?;
@@ -100,12 +100,12 @@ pub fn run(args: CsArgs, client: &mut Client) -> anyhow::Result<()> {
 }
 
 /// Fetches the state of the content store.
-pub fn info(client: &mut Client) -> anyhow::Result<Cs> {
+pub fn info(client: &mut Link) -> anyhow::Result<Cs> {
     decode::cs_info(&dataset(client, "cs", "info", None)?)
 }
 
 fn config(
-    client: &mut Client,
+    client: &mut Link,
     capacity: Option<u64>,
     admit: Option<Switch>,
     serve: Option<Switch>,
@@ -134,7 +134,7 @@ fn config(
 }
 
 /// Erases repeatedly, because the forwarder may limit how many packets one command erases. Returns the total.
-fn erase(client: &mut Client, prefix: &Name, count: Option<u64>) -> anyhow::Result<u64> {
+fn erase(client: &mut Link, prefix: &Name, count: Option<u64>) -> anyhow::Result<u64> {
     let mut erased = 0;
     loop {
         let parameters = ControlParameters {

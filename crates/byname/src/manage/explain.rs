@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use super::view::origin_word;
 use super::{face, paint, print};
-use crate::client::Client;
-use crate::client::management::dataset;
+use byname_client::Link;
+use byname_client::management::dataset;
 
 /// Arguments of `byname route get`.
 #[derive(Debug, Clone, clap::Args)]
@@ -108,7 +108,7 @@ struct Upstream {
 }
 
 /// Runs `byname route get`.
-pub fn run(client: &mut Client, args: &GetArgs) -> anyhow::Result<()> {
+pub fn run(client: &mut Link, args: &GetArgs) -> anyhow::Result<()> {
     let mut element = Vec::new();
     push_tlv(&mut element, NAME, args.name.value());
     let content = dataset(client, "explain", "route", Some(&element))?;

@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::face_uri::{FaceSelector, canonical, parse_selector, parse_uri};
 use super::view::{Channel, Face, Persistency};
 use super::{Switch, decode, human, print, show, text};
-use crate::client::Client;
-use crate::client::management::{ManagementError, command, dataset};
 use crate::exit::{self, Failure};
+use byname_client::Link;
+use byname_client::management::{ManagementError, command, dataset};
 
 /// Most faces to ask for one by one, and not by a list of all.
 const SEPARATE_MAX: usize = 16;
@@ -191,7 +191,7 @@ impl FaceArgs {
 }
 
 /// Runs `byname face`.
-pub fn run(args: FaceArgs, client: &mut Client) -> anyhow::Result<()> {
+pub fn run(args: FaceArgs, client: &mut Link) -> anyhow::Result<()> {
     match args.command.unwrap_or(Command::List(ListArgs { json: args.json, ..ListArgs::default() })) {
         Command::List(args) => list_command(client, args)?,
         Command::Show { id, json } => {
@@ -206,7 +206,7 @@ pub fn run(args: FaceArgs, client: &mut Client) -> anyhow::Result<()> {
 }
 
 /// Runs `byname channel`.
-pub fn run_channel(args: ChannelArgs, client: &mut Client) -> anyhow::Result<()> {
+pub fn run_channel(args: ChannelArgs, client: &mut Link) -> anyhow::Result<()> {
     let ChannelCommand::List { json } = args.command.unwrap_or(ChannelCommand::List { json: args.json });
     let channels = channels(client)?;
     print(json, &channels, || channels.iter().map(|channel| format!("{}\n", channel.local_uri)).collect())?;
@@ -214,12 +214,12 @@ pub fn run_channel(args: ChannelArgs, client: &mut Client) -> anyhow::Result<()>
 }
 
 /// Fetches all faces.
-pub fn list(client: &mut Client) -> anyhow::Result<Vec<Face>> {
+pub fn list(client: &mut Link) -> anyhow::Result<Vec<Face>> {
     decode::faces(&dataset(client, "faces", "list", None)?)
 }
 
 /// Remote URIs of these faces, as far as they exist.
-pub fn uris(client: &mut Client, ids: &BTreeSet<u64>) -> anyhow::Result<HashMap<u64, String>> {
+pub fn uris(client: &mut Link, ids: &BTreeSet<u64>) -> anyhow::Result<HashMap<u64, String>> {
     let faces = if ids.len() > SEPARATE_MAX {
         list(client)?
     } else {
@@ -234,12 +234,12 @@ pub fn uris(client: &mut Client, ids: &BTreeSet<u64>) -> anyhow::Result<HashMap<
 }
 
 /// Fetches all channels.
-pub fn channels(client: &mut Client) -> anyhow::Result<Vec<Channel>> {
+pub fn channels(client: &mut Link) -> anyhow::Result<Vec<Channel>> {
     decode::channels(&dataset(client, "faces", "channels", None)?)
 }
 
 /// Returns the faces that match `selector`. It is an error if there are none.
-pub fn find(client: &mut Client, selector: &FaceSelector) -> anyhow::Result<Vec<Face>> {
+pub fn find(client: &mut Link, selector: &FaceSelector) -> anyhow::Result<Vec<Face>> {
     let filter = match selector {
         FaceSelector::Id(id) => FaceQueryFilter { face_id: Some(*id), ..FaceQueryFilter::default() },
         FaceSelector::Uri(uri) => FaceQueryFilter { uri: Some(canonical(uri)?), ..FaceQueryFilter::default() },
@@ -256,7 +256,7 @@ pub fn find(client: &mut Client, selector: &FaceSelector) -> anyhow::Result<Vec<
 }
 
 /// Returns the only face that matches `selector`.
-pub fn find_one(client: &mut Client, selector: &FaceSelector) -> anyhow::Result<Face> {
+pub fn find_one(client: &mut Link, selector: &FaceSelector) -> anyhow::Result<Face> {
     let mut faces = find(client, selector)?;
     if faces.len() > 1 {
         let ids: Vec<String> =
@@ -269,7 +269,7 @@ pub fn find_one(client: &mut Client, selector: &FaceSelector) -> anyhow::Result<
 
 /// Creates a face to `uri` with the forwarder's defaults, and prints it if `say`. If the face exists, only returns its
 /// id.
-pub fn create_for_route(client: &mut Client, uri: &str, say: bool) -> anyhow::Result<u64> {
+pub fn create_for_route(client: &mut Link, uri: &str, say: bool) -> anyhow::Result<u64> {
     let parameters = ControlParameters { uri: Some(canonical(uri)?), ..ControlParameters::default() };
     let body = match command(client, "faces", "create", &parameters) {
         Err(ManagementError::Refused { code: 409, body: Some(body), .. }) if body.face_id.is_some() => *body,
@@ -284,11 +284,11 @@ pub fn create_for_route(client: &mut Client, uri: &str, say: bool) -> anyhow::Re
     body.face_id.ok_or_else(|| Failure::new(exit::FAILED, "the forwarder's answer contains no face id").into())
 }
 
-fn query(client: &mut Client, filter: &FaceQueryFilter) -> anyhow::Result<Vec<Face>> {
+fn query(client: &mut Link, filter: &FaceQueryFilter) -> anyhow::Result<Vec<Face>> {
     decode::faces(&dataset(client, "faces", "query", Some(&filter.encode()))?)
 }
 
-fn list_command(client: &mut Client, args: ListArgs) -> anyhow::Result<()> {
+fn list_command(client: &mut Link, args: ListArgs) -> anyhow::Result<()> {
     let filter = FaceQueryFilter {
         uri: args.remote.as_deref().map(canonical).transpose()?,
         local_uri: args.local.as_deref().map(canonical).transpose()?,
@@ -300,7 +300,7 @@ fn list_command(client: &mut Client, args: ListArgs) -> anyhow::Result<()> {
     show(args.json, &faces, text, |width| human::faces(&faces, width))
 }
 
-fn create_command(client: &mut Client, args: &CreateArgs) -> anyhow::Result<()> {
+fn create_command(client: &mut Link, args: &CreateArgs) -> anyhow::Result<()> {
     let settings = args.settings();
     let parameters = ControlParameters {
         uri: Some(canonical(&args.remote)?),
@@ -319,7 +319,7 @@ fn create_command(client: &mut Client, args: &CreateArgs) -> anyhow::Result<()> 
 }
 
 /// Changes an existing face where the command line asks for other settings.
-fn update(client: &mut Client, body: ControlParameters, settings: &ControlParameters) -> anyhow::Result<Outcome> {
+fn update(client: &mut Link, body: ControlParameters, settings: &ControlParameters) -> anyhow::Result<Outcome> {
     if !differs(&body, settings) {
         return Ok(Outcome::new("face-exists", &body));
     }
@@ -377,7 +377,7 @@ struct Moved {
     thread: u64,
 }
 
-fn move_command(client: &mut Client, selector: &FaceSelector, thread: u64, json: bool) -> anyhow::Result<()> {
+fn move_command(client: &mut Link, selector: &FaceSelector, thread: u64, json: bool) -> anyhow::Result<()> {
     let face = find_one(client, selector)?;
     let parameters =
         ControlParameters { face_id: Some(face.face_id), thread: Some(thread), ..ControlParameters::default() };
@@ -400,7 +400,7 @@ fn move_command(client: &mut Client, selector: &FaceSelector, thread: u64, json:
     })
 }
 
-fn destroy_command(client: &mut Client, selector: &FaceSelector, json: bool) -> anyhow::Result<()> {
+fn destroy_command(client: &mut Link, selector: &FaceSelector, json: bool) -> anyhow::Result<()> {
     let face = find_one(client, selector)?;
     let parameters = ControlParameters { face_id: Some(face.face_id), ..ControlParameters::default() };
     command(client, "faces", "destroy", &parameters)?;

@@ -2,8 +2,8 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
-use crate::client::transport::{PORT, WEBSOCKET_PORT, parse_host};
 use crate::exit::{self, Failure};
+use byname_client::transport::{PORT, WEBSOCKET_PORT, parse_host};
 
 /// A face, by id or by the URI of its peer.
 #[derive(Debug, Clone, PartialEq, Eq)]

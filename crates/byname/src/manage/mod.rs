@@ -23,7 +23,7 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use crate::client::Client;
+use byname_client::Link;
 
 /// A command to a running router.
 #[derive(Debug, clap::Subcommand)]
@@ -60,7 +60,7 @@ impl Command {
     }
 
     /// Carries out the command and prints its result.
-    pub fn run(self, client: &mut Client) -> anyhow::Result<()> {
+    pub fn run(self, client: &mut Link) -> anyhow::Result<()> {
         match self {
             Command::Status(args) => status::run(args, client),
             Command::Face(args) => face::run(args, client),

@@ -6,9 +6,9 @@ use byname_control::mgmt::tlv::{ConfigChange, ControlParameters, Element, Reload
 use serde::Serialize;
 
 use super::print;
-use crate::client::Client;
-use crate::client::management::{ManagementError, slow_command};
 use crate::exit;
+use byname_client::Link;
+use byname_client::management::{ManagementError, slow_command};
 
 /// Time for a reload with large tables and silent peers.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -60,7 +60,7 @@ struct Outcome {
 }
 
 /// Runs `byname reload`.
-pub fn run(args: ReloadArgs, client: &mut Client) -> anyhow::Result<()> {
+pub fn run(args: ReloadArgs, client: &mut Link) -> anyhow::Result<()> {
     let flag = |set, bit| if set { bit } else { 0 };
     let parameters = match args.confirm {
         true => ControlParameters::default(),

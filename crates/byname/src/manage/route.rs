@@ -7,10 +7,10 @@ use serde::Serialize;
 use super::face_uri::{FaceSelector, parse_selector};
 use super::view::{FibEntry, Route, origin_word, parse_origin};
 use super::{decode, explain, face, human, print, show, text};
-use crate::client::Client;
-use crate::client::management::{ManagementError, command, dataset};
 use crate::exit::{self, Failure};
 use crate::tools::parse_name;
+use byname_client::Link;
+use byname_client::management::{ManagementError, command, dataset};
 
 /// Arguments of `byname route`.
 #[derive(Debug, clap::Args)]
@@ -236,7 +236,7 @@ impl RouteArgs {
 }
 
 /// Runs `byname route`.
-pub fn run(args: RouteArgs, client: &mut Client) -> anyhow::Result<()> {
+pub fn run(args: RouteArgs, client: &mut Link) -> anyhow::Result<()> {
     match args.command.unwrap_or(Command::List(ListArgs { json: args.json, ..ListArgs::default() })) {
         Command::List(args) => list_command(client, args)?,
         Command::Show { prefix, json } => {
@@ -255,19 +255,19 @@ pub fn run(args: RouteArgs, client: &mut Client) -> anyhow::Result<()> {
 }
 
 /// Runs `byname fib`.
-pub fn run_fib(args: FibArgs, client: &mut Client) -> anyhow::Result<()> {
+pub fn run_fib(args: FibArgs, client: &mut Link) -> anyhow::Result<()> {
     let FibCommand::List { json } = args.command.unwrap_or(FibCommand::List { json: args.json });
     let entries = fib(client)?;
     show(json, &entries, || entries.iter().map(FibEntry::line).collect(), |width| human::fib(&entries, width))
 }
 
 /// Fetches all routes.
-pub fn list(client: &mut Client) -> anyhow::Result<Vec<Route>> {
+pub fn list(client: &mut Link) -> anyhow::Result<Vec<Route>> {
     decode::routes(&dataset(client, "rib", "list", None)?)
 }
 
 /// Fetches all FIB entries.
-pub fn fib(client: &mut Client) -> anyhow::Result<Vec<FibEntry>> {
+pub fn fib(client: &mut Link) -> anyhow::Result<Vec<FibEntry>> {
     decode::fib(&dataset(client, "fib", "list", None)?)
 }
 
@@ -275,7 +275,7 @@ fn columns(routes: &[Route]) -> String {
     text::columns(&routes.iter().map(Route::items).collect::<Vec<_>>())
 }
 
-fn list_command(client: &mut Client, args: ListArgs) -> anyhow::Result<()> {
+fn list_command(client: &mut Link, args: ListArgs) -> anyhow::Result<()> {
     let mut selectors: Vec<FaceSelector> = args.nexthop.into_iter().collect();
     let mut under = None;
     match args.filter {
@@ -300,7 +300,7 @@ fn list_command(client: &mut Client, args: ListArgs) -> anyhow::Result<()> {
     show(args.json, &routes, || columns(&routes), |width| human::routes(&routes, width))
 }
 
-fn add_command(client: &mut Client, args: &AddArgs) -> anyhow::Result<()> {
+fn add_command(client: &mut Link, args: &AddArgs) -> anyhow::Result<()> {
     let face_id = match &args.nexthop {
         FaceSelector::Id(id) => *id,
         FaceSelector::Uri(uri) => face::create_for_route(client, uri, !args.json)?,
@@ -323,7 +323,7 @@ fn face_is_missing(args: &AddArgs, face_id: u64) -> anyhow::Error {
     Failure::new(exit::NOT_FOUND, format!("there is no face {face_id}: {advice}")).into()
 }
 
-fn remove_command(client: &mut Client, args: &RemoveArgs) -> anyhow::Result<()> {
+fn remove_command(client: &mut Link, args: &RemoveArgs) -> anyhow::Result<()> {
     let RemoveArgs { prefix, nexthop, origin, json } = args;
     let word = origin_word(*origin);
     let faces: Vec<u64> = face::find(client, nexthop)?.iter().map(|face| face.face_id).collect();

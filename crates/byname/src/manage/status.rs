@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::view::{Channel, Cs, Face, FibEntry, General, Route, StrategyChoice};
 use super::{cs, decode, face, human, print, route, strategy, table, text, threads};
-use crate::client::Client;
-use crate::client::management::{ManagementError, dataset};
+use byname_client::Link;
+use byname_client::management::{ManagementError, dataset};
 
 /// Arguments of `byname status`.
 #[derive(Debug, clap::Args)]
@@ -47,7 +47,7 @@ struct Report {
 }
 
 /// Runs `byname status`.
-pub fn run(args: StatusArgs, client: &mut Client) -> anyhow::Result<()> {
+pub fn run(args: StatusArgs, client: &mut Link) -> anyhow::Result<()> {
     match args.command.unwrap_or(Command::Report { json: args.json }) {
         Command::Show { json } => {
             let general = general(client)?;
@@ -76,14 +76,14 @@ pub fn run(args: StatusArgs, client: &mut Client) -> anyhow::Result<()> {
 }
 
 /// Some forwarders (ndnd) refuse to list their channels. Show the rest of their report anyway.
-fn channels(client: &mut Client) -> anyhow::Result<Vec<Channel>> {
+fn channels(client: &mut Link) -> anyhow::Result<Vec<Channel>> {
     match face::channels(client) {
         Err(error) if matches!(error.downcast_ref(), Some(ManagementError::Refused { .. })) => Ok(Vec::new()),
         other => other,
     }
 }
 
-fn general(client: &mut Client) -> anyhow::Result<General> {
+fn general(client: &mut Link) -> anyhow::Result<General> {
     decode::general(&dataset(client, "status", "general", None)?)
 }
 

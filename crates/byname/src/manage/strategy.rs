@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::view::StrategyChoice;
 use super::{decode, human, print, show, text};
-use crate::client::Client;
-use crate::client::management::{ManagementError, command, dataset};
 use crate::exit::{self, Failure};
 use crate::tools::parse_name;
+use byname_client::Link;
+use byname_client::management::{ManagementError, command, dataset};
 
 /// Prefix of the names of strategies.
 const STRATEGY_PREFIX: &str = "/localhost/nfd/strategy";
@@ -90,7 +90,7 @@ impl StrategyArgs {
 }
 
 /// Runs `byname strategy`.
-pub fn run(args: StrategyArgs, client: &mut Client) -> anyhow::Result<()> {
+pub fn run(args: StrategyArgs, client: &mut Link) -> anyhow::Result<()> {
     match args.command.unwrap_or(Command::List { json: args.json }) {
         Command::List { json } => {
             let choices = list(client)?;
@@ -119,11 +119,11 @@ pub fn run(args: StrategyArgs, client: &mut Client) -> anyhow::Result<()> {
 }
 
 /// Fetches all strategy choices.
-pub fn list(client: &mut Client) -> anyhow::Result<Vec<StrategyChoice>> {
+pub fn list(client: &mut Link) -> anyhow::Result<Vec<StrategyChoice>> {
     decode::strategy_choices(&dataset(client, "strategy-choice", "list", None)?)
 }
 
-fn set(client: &mut Client, prefix: Name, strategy: Name, json: bool) -> anyhow::Result<()> {
+fn set(client: &mut Link, prefix: Name, strategy: Name, json: bool) -> anyhow::Result<()> {
     let parameters = ControlParameters {
         name: Some(prefix.clone()),
         strategy: Some(StrategyName(strategy.clone())),

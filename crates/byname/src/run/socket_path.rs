@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The path where ndn-cxx, ndnd, python-ndn and NDNts look without configuration.
-pub use crate::client::transport::SYSTEM_SOCKET;
+pub use byname_client::transport::SYSTEM_SOCKET;
 
 /// The environment that the choice depends on.
 #[derive(Debug, Clone, Default)]

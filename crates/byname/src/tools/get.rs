@@ -1,28 +1,24 @@
 //! `byname get`: fetches a segmented object.
 //!
-//! Requests segments within a congestion window (see [`crate::fetch`]) and writes them in order. With `-o FILE`, the
-//! next run resumes an interrupted transfer.
+//! Writes segments in the order of the object, as [`byname_client::fetch`] hands them out. With `-o FILE`, the next run
+//! resumes an interrupted transfer.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use byname_wire::data::content_type;
-use byname_wire::interest::InterestBuilder;
-use byname_wire::name::component_type;
-use byname_wire::signature::SignatureType;
-use byname_wire::{Data, Interest, Name};
+use byname_client::Fetching;
+use byname_client::fetch::resume::{PartFile, hex};
+use byname_client::fetch::{Discovery, FetchCounters, FetchOptions, Object, check_single};
+use byname_wire::Name;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressStyle};
 use ring::digest::{Context as DigestContext, SHA256};
 use serde::Serialize;
 
 use crate::Connection;
-use crate::client::{Client, Fields, Incoming};
 use crate::exit::{self, Failure};
-use crate::fetch::discovery::{Discovery, Object, discover};
-use crate::fetch::pipeline::Pipeline;
-use crate::fetch::resume::{PartFile, hex};
 use crate::tools::{TextOnly, human_bytes, parse_ms, parse_packet_name};
 
 /// Arguments of `byname get`.
@@ -36,7 +32,7 @@ pub struct GetArgs {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// How to find the version
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = discoveries())]
     discovery: Discovery,
     /// InterestLifetime, in ms
     #[arg(short, long, value_name = "MS", default_value = "4000", value_parser = parse_ms)]
@@ -58,10 +54,33 @@ pub struct GetArgs {
     json: bool,
 }
 
+/// Reads the words of [`Discovery`].
+fn discoveries() -> impl TypedValueParser<Value = Discovery> {
+    let values = Discovery::ALL.map(|how| PossibleValue::new(how.word()).help(how.meaning()));
+    PossibleValuesParser::new(values)
+        .map(|word| Discovery::ALL.into_iter().find(|how| how.word() == word).unwrap_or_default())
+}
+
 impl GetArgs {
     /// The file to write; `None`: standard output.
     fn file(&self) -> Option<&Path> {
         self.output.as_deref().filter(|path| *path != Path::new("-"))
+    }
+
+    /// How to fetch what a sink does not have yet.
+    fn options(&self, sink: &Sink) -> FetchOptions {
+        let last = match sink {
+            Sink::File(part) => part.last(),
+            Sink::Stdout { .. } => None,
+        };
+        FetchOptions {
+            lifetime: self.lifetime,
+            window_max: self.window_max as usize,
+            tries: self.tries,
+            first: sink.segments(),
+            last,
+            ..FetchOptions::default()
+        }
     }
 }
 
@@ -121,6 +140,13 @@ impl Sink {
         }
     }
 
+    /// Stores the number of the object's last segment.
+    fn set_last(&mut self, last: u64) {
+        if let Sink::File(part) = self {
+            part.set_last(last);
+        }
+    }
+
     fn append(&mut self, content: &[u8]) -> std::io::Result<()> {
         match self {
             Sink::File(part) => part.append(content),
@@ -158,15 +184,16 @@ pub fn run(args: GetArgs, connection: &Connection) -> anyhow::Result<u8> {
     if args.json && args.file().is_none() {
         return Err(Failure::new(exit::USAGE, "--json needs -o FILE: standard output has the content").into());
     }
-    let mut client = connection.connect()?;
-    client.catch_signals()?;
-    let object = discover(&mut client, &args.name, args.discovery, args.discovery_lifetime)
+    let mut client = connection.application()?;
+    exit::on_signals(&client.interrupt_flag())?;
+    let object = client
+        .find(&args.name, args.discovery, args.discovery_lifetime)
         .with_context(|| format!("cannot find {}", args.name))?;
     let start = Instant::now();
-    let (summary, from) = match object {
+    let (summary, sink) = match object {
         Object::Single(packet) => {
             let data = packet.data();
-            check(&data)?;
+            check_single(&packet)?;
             let mut sink = Sink::open(&args, &data.name.to_name())?;
             // A single packet is never resumed: it is here completely or not at all.
             if sink.segments() == 0 {
@@ -174,19 +201,18 @@ pub fn run(args: GetArgs, connection: &Connection) -> anyhow::Result<u8> {
             }
             (Summary::new(&data.name.to_name(), start, 0, &sink), sink)
         }
-        Object::Segmented(base) => {
-            let sink = Sink::open(&args, &base)?;
-            let mut transfer = Transfer::new(&args, base, sink, start);
-            let result = transfer.run(&mut client);
-            transfer.bar.finish_and_clear();
-            if let Err(error) = result {
-                transfer.keep(&args);
-                return Err(error);
-            }
-            transfer.done()
+        Object::Segmented(object) => {
+            let mut sink = Sink::open(&args, &object)?;
+            let resumed_bytes = sink.bytes();
+            let options = args.options(&sink);
+            let first = options.first;
+            let written = write(client.fetch_segments(&object, options), &mut sink, &args);
+            let counters = written.inspect_err(|_| keep(&mut sink, &args))?;
+            let summary = Summary::new(&object, start, resumed_bytes, &sink);
+            (summary.counted(&counters, first), sink)
         }
     };
-    report(summary, from, &args)?;
+    report(summary, sink, &args)?;
     Ok(exit::OK)
 }
 
@@ -204,6 +230,17 @@ impl Summary {
             congestion_marks: 0,
             rtt_ms: 0.0,
             sha256: String::new(),
+        }
+    }
+
+    /// With the numbers of a transfer that began with segment `first`.
+    fn counted(self, counters: &FetchCounters, first: u64) -> Summary {
+        Summary {
+            segments: first + counters.segments,
+            retransmissions: counters.retransmissions,
+            congestion_marks: counters.congestion_marks,
+            rtt_ms: counters.rtt.as_secs_f64() * 1e3,
+            ..self
         }
     }
 }
@@ -241,149 +278,51 @@ impl Summary {
     }
 }
 
-/// Rejects application-level Nacks and content that does not match its digest.
-fn check(data: &Data<'_>) -> anyhow::Result<()> {
-    if data.content_type == content_type::NACK {
-        return Err(Failure::new(exit::NOT_FOUND, format!("the producer has no {}", data.name)).into());
-    }
-    let [signed, more] = data.signature.signed;
-    if data.signature.info.typ == SignatureType::DigestSha256
-        && byname_wire::digest::sha256(&[signed, more]) != data.signature.value
-    {
-        return Err(Failure::new(exit::FAILED, format!("{} does not match its digest", data.name)).into());
-    }
-    Ok(())
-}
-
-struct Transfer {
-    base: Name,
-    pipeline: Pipeline,
-    sink: Sink,
-    start: Instant,
-    resumed_bytes: u64,
-    lifetime_ms: u64,
-    bar: ProgressBar,
-    bar_total: u64,
-}
-
-impl Transfer {
-    fn new(args: &GetArgs, base: Name, sink: Sink, start: Instant) -> Transfer {
-        let bar = if args.quiet || args.json || !std::io::stderr().is_terminal() {
-            ProgressBar::hidden()
-        } else {
-            ProgressBar::no_length()
+/// Writes the segments to the sink as they come, and shows how far they are.
+fn write(mut fetching: Fetching<'_>, sink: &mut Sink, args: &GetArgs) -> anyhow::Result<FetchCounters> {
+    let bar = progress_bar(args);
+    bar.set_position(sink.bytes());
+    bar.reset_eta();
+    let mut bytes_expected = 0;
+    let outcome = loop {
+        let chunk = match fetching.next() {
+            Some(Ok(chunk)) => chunk,
+            Some(Err(error)) => break Err(error.into()),
+            None => break Ok(fetching.counters()),
         };
-        let style = ProgressStyle::with_template(
-            "{bar:32} {percent:>3}%  {decimal_bytes} of about {decimal_total_bytes}  {decimal_bytes_per_sec}  eta {eta}",
-        );
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        let mut pipeline = Pipeline::new(sink.segments(), 16, args.window_max as usize, args.tries);
-        if let Sink::File(part) = &sink
-            && let Some(last) = part.last()
-        {
-            pipeline.set_last(last);
+        if let Some(last) = fetching.counters().last {
+            sink.set_last(last);
+            bytes_expected = last.saturating_add(1).saturating_mul(chunk.content().len() as u64).max(bytes_expected);
         }
-        Transfer {
-            pipeline,
-            base,
-            resumed_bytes: sink.bytes(),
-            sink,
-            start,
-            lifetime_ms: args.lifetime.as_millis() as u64,
-            bar,
-            bar_total: 0,
+        if let Err(error) = sink.append(chunk.content()).context("cannot write") {
+            break Err(error);
         }
-    }
+        if !bar.is_hidden() {
+            bar.set_length(bytes_expected.max(sink.bytes()));
+            bar.set_position(sink.bytes());
+        }
+    };
+    bar.finish_and_clear();
+    outcome
+}
 
-    fn run(&mut self, client: &mut Client) -> anyhow::Result<()> {
-        self.bar.set_position(self.sink.bytes());
-        self.bar.reset_eta();
-        while !self.pipeline.is_complete() {
-            if client.interrupted() {
-                return Err(crate::client::ExchangeError::Interrupted.into());
-            }
-            let now = self.start.elapsed();
-            self.pipeline.check_timeouts(now)?;
-            while let Some(segment) = self.pipeline.next_to_send(now) {
-                client.outbox().push(&self.interest(segment), Fields::default());
-            }
-            let mut result = Ok(());
-            let now = self.start.elapsed();
-            client.receive(self.pipeline.wait(now), |incoming, _| {
-                if result.is_ok() {
-                    result = self.on_packet(&incoming);
-                }
-            })?;
-            result?;
-            self.write()?;
-        }
-        Ok(())
-    }
+fn progress_bar(args: &GetArgs) -> ProgressBar {
+    let bar = if args.quiet || args.json || !std::io::stderr().is_terminal() {
+        ProgressBar::hidden()
+    } else {
+        ProgressBar::no_length()
+    };
+    let style = ProgressStyle::with_template(
+        "{bar:32} {percent:>3}%  {decimal_bytes} of about {decimal_total_bytes}  {decimal_bytes_per_sec}  eta {eta}",
+    );
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}
 
-    fn interest(&self, segment: u64) -> Vec<u8> {
-        let name = self.base.join_number(component_type::SEGMENT, segment);
-        InterestBuilder::new(name, rand::random()).lifetime_ms(self.lifetime_ms).encode()
-    }
-
-    fn on_packet(&mut self, incoming: &Incoming<'_>) -> anyhow::Result<()> {
-        let now = self.start.elapsed();
-        if let Some(reason) = incoming.nack {
-            let Ok(interest) = Interest::decode(incoming.packet) else { return Ok(()) };
-            if let Some(segment) = self.segment_of(interest.name) {
-                self.pipeline.on_nack(segment, reason, now)?;
-            }
-            return Ok(());
-        }
-        let Ok(data) = Data::decode(incoming.packet) else { return Ok(()) };
-        let Some(segment) = self.segment_of(data.name) else { return Ok(()) };
-        check(&data)?;
-        if self.pipeline.on_data(segment, data.content, incoming.congestion_mark > 0, now)
-            && let Some(last) = data.final_block.filter(|last| last.typ == component_type::SEGMENT)
-            && let Some(last) = last.number()
-        {
-            self.pipeline.set_last(last);
-            if let Sink::File(part) = &mut self.sink {
-                part.set_last(last);
-            }
-            self.bar_total = last.saturating_add(1).saturating_mul(data.content.len() as u64).max(self.bar_total);
-        }
-        Ok(())
-    }
-
-    fn segment_of(&self, name: byname_wire::NameRef<'_>) -> Option<u64> {
-        if !self.base.as_ref().is_prefix_of(&name) {
-            return None;
-        }
-        let mut rest = name.components().skip(self.base.as_ref().len());
-        let (segment, end) = (rest.next()?, rest.next());
-        if segment.typ == component_type::SEGMENT && end.is_none() { segment.number() } else { None }
-    }
-
-    fn write(&mut self) -> anyhow::Result<()> {
-        while let Some((_, content)) = self.pipeline.take_next() {
-            self.sink.append(&content).context("cannot write")?;
-        }
-        if !self.bar.is_hidden() {
-            self.bar.set_length(self.bar_total.max(self.sink.bytes()));
-            self.bar.set_position(self.sink.bytes());
-        }
-        Ok(())
-    }
-
-    /// After a failure: saves the received content and tells the user.
-    fn keep(&mut self, args: &GetArgs) {
-        if let (Ok(()), Some(path)) = (self.sink.save(), args.file()) {
-            let have = human_bytes(self.sink.bytes());
-            eprintln!("{have} kept in {}.part; run the same command again to resume", path.display());
-        }
-    }
-
-    fn done(self) -> (Summary, Sink) {
-        let mut summary = Summary::new(&self.base, self.start, self.resumed_bytes, &self.sink);
-        summary.segments = self.pipeline.next_to_take();
-        summary.retransmissions = self.pipeline.retransmissions;
-        summary.congestion_marks = self.pipeline.congestion_marks;
-        summary.rtt_ms = self.pipeline.rtt().as_secs_f64() * 1e3;
-        (summary, self.sink)
+/// After a failure: saves the received content and tells the user.
+fn keep(sink: &mut Sink, args: &GetArgs) {
+    if let (Ok(()), Some(path)) = (sink.save(), args.file()) {
+        let have = human_bytes(sink.bytes());
+        eprintln!("{have} kept in {}.part; run the same command again to resume", path.display());
     }
 }

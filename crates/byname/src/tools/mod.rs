@@ -12,8 +12,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use byname_wire::Name;
 
-use crate::client::Client;
-use crate::client::management::{self, RegisterOptions};
+use byname_client::Link;
+use byname_client::management::{self, RegisterOptions};
 
 /// Parses a name from the command line.
 pub fn parse_name(text: &str) -> Result<Name, String> {
@@ -39,7 +39,7 @@ pub fn parse_ms(text: &str) -> Result<Duration, String> {
 }
 
 /// Registers `prefix` for this connection. An error explains the likely cause.
-fn register(client: &mut Client, prefix: &Name, announce: bool) -> anyhow::Result<()> {
+fn register(client: &mut Link, prefix: &Name, announce: bool) -> anyhow::Result<()> {
     let over = if client.is_local() {
         String::new()
     } else {
@@ -75,7 +75,7 @@ fn is_plain(text: &str) -> bool {
 
 /// Keeps binary data away from a terminal, because it could change the terminal's state.
 #[derive(Debug, Default)]
-struct TextOnly {
+pub struct TextOnly {
     /// The first bytes of a character whose other bytes have not arrived yet.
     begun: Vec<u8>,
 }
@@ -85,7 +85,7 @@ impl TextOnly {
     ///
     /// # Errors
     /// The bytes are not text.
-    fn check(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    pub fn check(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         let mut all = std::mem::take(&mut self.begun);
         all.extend_from_slice(bytes);
         let (text, rest) = match std::str::from_utf8(&all) {

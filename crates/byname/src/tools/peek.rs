@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::Connection;
 use crate::exit;
-use crate::fetch::resume::hex;
 use crate::tools::{TextOnly, is_plain, parse_ms, parse_packet_name};
+use byname_client::fetch::resume::hex;
 
 /// Arguments of `byname peek`.
 #[derive(Debug, clap::Args)]
@@ -67,7 +67,7 @@ struct Description {
 /// Runs `byname peek`.
 pub fn run(args: PeekArgs, connection: &Connection) -> anyhow::Result<u8> {
     let mut client = connection.connect()?;
-    client.catch_signals()?;
+    exit::on_signals(&client.interrupt_flag())?;
     let mut builder = InterestBuilder::new(args.name.clone(), rand::random())
         .can_be_prefix(args.prefix)
         .must_be_fresh(args.fresh)

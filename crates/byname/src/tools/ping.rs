@@ -12,9 +12,9 @@ use byname_wire::{Component, Data, Interest, NackReason, Name};
 use serde::Serialize;
 
 use crate::Connection;
-use crate::client::{Client, Fields};
 use crate::exit;
 use crate::tools::{parse_ms, parse_name};
+use byname_client::{Fields, Link};
 
 /// Arguments of `byname ping`.
 #[derive(Debug, clap::Args)]
@@ -107,7 +107,7 @@ struct Pinger {
 /// Runs `byname ping`.
 pub fn run(args: PingArgs, connection: &Connection) -> anyhow::Result<u8> {
     let mut client = connection.connect()?;
-    client.catch_signals()?;
+    exit::on_signals(&client.interrupt_flag())?;
     let mut base = args.prefix.join(Component::generic(b"ping"));
     if let Some(identifier) = &args.identifier {
         base = base.join(Component::generic(identifier.as_bytes()));
@@ -121,7 +121,7 @@ pub fn run(args: PingArgs, connection: &Connection) -> anyhow::Result<u8> {
 }
 
 impl Pinger {
-    fn run(&mut self, client: &mut Client) -> anyhow::Result<()> {
+    fn run(&mut self, client: &mut Link) -> anyhow::Result<()> {
         let mut number = self.args.start.unwrap_or_else(rand::random);
         let mut next = Instant::now();
         let mut left = self.args.count.unwrap_or(u64::MAX);
@@ -144,7 +144,7 @@ impl Pinger {
         Ok(())
     }
 
-    fn send(&mut self, client: &mut Client, number: u64) {
+    fn send(&mut self, client: &mut Link, number: u64) {
         let name = self.base.join(Component::generic(number.to_string().as_bytes()));
         let interest = InterestBuilder::new(name, rand::random())
             .must_be_fresh(!self.args.allow_stale)

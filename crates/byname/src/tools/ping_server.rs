@@ -9,9 +9,9 @@ use byname_wire::name::component_type;
 use byname_wire::{Component, Name, NameRef};
 
 use crate::Connection;
-use crate::client::Fields;
 use crate::exit;
 use crate::tools::{parse_ms, parse_name, register};
+use byname_client::Fields;
 
 /// Arguments of `byname ping-server`.
 #[derive(Debug, clap::Args)]
@@ -48,7 +48,7 @@ fn number_text(name: NameRef<'_>) -> String {
 /// Runs `byname ping-server`.
 pub fn run(args: PingServerArgs, connection: &Connection) -> anyhow::Result<u8> {
     let mut client = connection.connect()?;
-    client.catch_signals()?;
+    exit::on_signals(&client.interrupt_flag())?;
     let base = args.prefix.join(Component::generic(b"ping"));
     register(&mut client, &base, args.announce)?;
     println!("PING SERVER for {}; Ctrl-C stops it", args.prefix);

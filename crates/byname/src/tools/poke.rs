@@ -8,9 +8,9 @@ use byname_wire::data::{DataBuilder, content_type};
 use byname_wire::{Data, Name};
 
 use crate::Connection;
-use crate::client::{Client, Fields, satisfies};
 use crate::exit::{self, Failure};
 use crate::tools::{check_packet_size, parse_ms, parse_packet_name, register};
+use byname_client::{Fields, Link, satisfies};
 
 /// Arguments of `byname poke`.
 #[derive(Debug, clap::Args)]
@@ -50,7 +50,7 @@ pub fn run(args: PokeArgs, connection: &Connection) -> anyhow::Result<u8> {
     }
     let packet = builder.encode();
     check_packet_size(packet.len())?;
-    client.catch_signals()?;
+    exit::on_signals(&client.interrupt_flag())?;
     if args.unsolicited {
         client.outbox().push(&packet, Fields::default());
         client.flush()?;
@@ -60,7 +60,7 @@ pub fn run(args: PokeArgs, connection: &Connection) -> anyhow::Result<u8> {
     wait_for_interest(&mut client, &args, &packet)
 }
 
-fn wait_for_interest(client: &mut Client, args: &PokeArgs, packet: &[u8]) -> anyhow::Result<u8> {
+fn wait_for_interest(client: &mut Link, args: &PokeArgs, packet: &[u8]) -> anyhow::Result<u8> {
     let data = Data::decode(packet).context("cannot build the Data")?;
     let deadline = args.timeout.map(|timeout| Instant::now() + timeout);
     let mut served = false;

@@ -17,11 +17,11 @@ use byname_wire::{DecodeError, Name};
 use self::pcapng::CommentedCapture;
 use self::view::Event;
 use crate::Connection;
-use crate::client::management::{ManagementError, command, slow_command};
-use crate::client::{Client, ExchangeError};
 use crate::manage::face;
 use crate::tools::parse_name;
 use crate::{exit, exit::Failure};
+use byname_client::management::{ManagementError, command, slow_command};
+use byname_client::{ExchangeError, Link};
 
 /// Packets that are shown if nobody says how many.
 const COUNT: u64 = 10;
@@ -83,7 +83,7 @@ impl TraceArgs {
 /// Runs `byname trace`.
 pub fn run(args: TraceArgs, connection: &Connection) -> anyhow::Result<u8> {
     let mut client = connection.connect()?;
-    client.catch_signals()?;
+    exit::on_signals(&client.interrupt_flag())?;
     let capture = args.pcapng.as_deref().map(CommentedCapture::create).transpose()?;
     match command(&mut client, "trace", "start", &args.parameters()) {
         Ok(_) => {}
@@ -123,7 +123,7 @@ struct Trace {
 
 impl Trace {
     /// Shows events until the end that the arguments ask for.
-    fn follow(&mut self, client: &mut Client) -> anyhow::Result<()> {
+    fn follow(&mut self, client: &mut Link) -> anyhow::Result<()> {
         let end = self.args.time.and_then(|time| Instant::now().checked_add(time));
         while !client.interrupted() && !self.is_complete() {
             let is_over = end.is_some_and(|end| Instant::now() >= end);
@@ -153,7 +153,7 @@ impl Trace {
         self.args.count_max().is_some_and(|count| self.seen >= count)
     }
 
-    fn read(&self, client: &mut Client) -> anyhow::Result<TraceChunk> {
+    fn read(&self, client: &mut Link) -> anyhow::Result<TraceChunk> {
         let parameters = ControlParameters { count: Some(self.offset), ..ControlParameters::default() };
         let answer = match slow_command(client, "trace", "read", &parameters, PATIENCE) {
             // An answer may be lost on the way; the same part can be had again.
@@ -172,7 +172,7 @@ impl Trace {
     }
 
     /// Shows the events that have arrived as a whole.
-    fn show_events(&mut self, client: &mut Client) -> anyhow::Result<()> {
+    fn show_events(&mut self, client: &mut Link) -> anyhow::Result<()> {
         let stream = std::mem::take(&mut self.stream);
         let (mut reader, mut done) = (Reader::new(&stream), 0);
         loop {
@@ -194,7 +194,7 @@ impl Trace {
         Ok(())
     }
 
-    fn show(&mut self, client: &mut Client, event: TraceEvent) -> anyhow::Result<()> {
+    fn show(&mut self, client: &mut Link, event: TraceEvent) -> anyhow::Result<()> {
         self.seen += 1;
         self.learn_uris(client, &event)?;
         let packet = event.packet.clone();
@@ -212,7 +212,7 @@ impl Trace {
     }
 
     /// Asks for the URIs of faces that were not seen before.
-    fn learn_uris(&mut self, client: &mut Client, event: &TraceEvent) -> anyhow::Result<()> {
+    fn learn_uris(&mut self, client: &mut Link, event: &TraceEvent) -> anyhow::Result<()> {
         let faces = event.sent.iter().map(|sent| sent.face_id).chain([event.face_id]);
         let new: BTreeSet<u64> = faces.filter(|face| !self.uris.contains_key(face)).collect();
         if new.is_empty() {

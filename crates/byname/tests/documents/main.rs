@@ -19,8 +19,9 @@ use common::{Router, Server, command_at, finish, write_sample};
 
 /// Commands whose `--help` has examples.
 const WITH_EXAMPLES: [&str; 4] = ["", "face create", "route add", "strategy set"];
-/// Commands with demonstrations and networks of their own. `tests/tagnet.rs` and `tests/switch.rs` run them.
-const RUN_ELSEWHERE: [&str; 3] = ["demo", "switch", "switch-controller"];
+/// Commands with demonstrations and networks of their own. `tests/tagnet.rs`, `tests/tags.rs` and `tests/switch.rs` run
+/// them.
+const RUN_ELSEWHERE: [&str; 4] = ["demo", "switch", "switch-controller", "tags"];
 /// Commands that run until they are interrupted.
 const SERVERS: [&str; 4] = ["run", "put", "ping-server", "poke"];
 /// Minimum number of commands in the documents: guards against a search that finds none.

@@ -21,7 +21,6 @@ mod strategies;
 mod tags;
 #[cfg(test)]
 mod tests;
-pub mod tlv;
 mod trace;
 mod waiting;
 
@@ -39,6 +38,8 @@ pub use command::Command;
 pub use creation::Created;
 pub use durable::{Restored, Returned};
 
+/// Elements of the protocol.
+pub use byname_mgmt as tlv;
 pub use byname_trust::Moment;
 
 use self::announced::Announced;

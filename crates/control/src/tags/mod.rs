@@ -11,7 +11,6 @@
 //! behind it. Neighbours sign their updates (`trust`).
 
 mod link;
-pub mod message;
 pub mod plan;
 mod reload;
 #[cfg(test)]
@@ -34,6 +33,8 @@ use self::message::{DescriptorList, Update};
 pub use self::trust::NeighborKeys;
 use crate::fib_writer::{FibWriter, TagFibEngine, TagSets};
 use byname_trust::Moment;
+
+pub use byname_mgmt::tags as message;
 
 /// Limits on descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,10 +3,9 @@
 //! A port keeps its number while it exists, because faces and descriptors refer to it. The place of a removed port gets
 //! a port that does nothing, until another port takes the place.
 
-use byname_forward::{FaceId, Outgoing, Ticks};
+use byname_forward::FaceId;
 
 use super::{ForwarderHandle, IoLoop, StartError};
-use crate::face::{FaceChange, FaceStatus, UpdateFaceError};
 use crate::port::{Port, PortContext};
 use crate::pulse::Doing;
 
@@ -127,24 +126,5 @@ impl Port for NoPort {
 
     fn receive(&mut self, _: &mut PortContext<'_>, _: usize) {}
 
-    fn transmit(&mut self, _: &mut PortContext<'_>, _: &mut [Outgoing]) {}
-
-    fn flush(&mut self, _: &mut PortContext<'_>) {}
-
-    fn update_face(
-        &mut self,
-        _: &mut PortContext<'_>,
-        _: FaceId,
-        _: &FaceChange,
-    ) -> Result<FaceStatus, UpdateFaceError> {
-        Err(UpdateFaceError::NotFound)
-    }
-
-    fn destroy_face(&mut self, _: &mut PortContext<'_>, _: FaceId) -> bool {
-        false
-    }
-
-    fn status(&self, _: Ticks, _: FaceId) -> Option<FaceStatus> {
-        None
-    }
+    crate::port_without_faces!();
 }

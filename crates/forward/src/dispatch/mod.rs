@@ -25,7 +25,7 @@
 //! Interests for very popular names may go to other workers than their home: see [`crate::hot`].
 //!
 //! The dispatchers keep the key that the router started with, so that homes never move. A worker may get another key
-//! ([`crate::worker::NewTables`]). Then a name that decides on a home is hashed once more, under the dispatchers' key.
+//! (`NewTables` of the worker). Then a name that decides on a home is hashed once more, under the dispatchers' key.
 //!
 //! Packets by tags and locators meet no state, so they stay on the thread that received them.
 //!
@@ -35,6 +35,7 @@
 //! thread. Cost: another worker hashes the names that it is given once more. Handing the hashes over would cost 18 bytes
 //! per component through the caches of both.
 
+mod loads;
 mod prefixes;
 mod spread;
 mod token;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use byname_wire::name_hash::Digest;
 
+use super::loads::Loads;
 use crate::hot::{HOME_EVERY, PARTS, SharedPit, SharedStore, Sketch};
 
 /// Cache lines of the sketch for each worker, and the minimum in all. With so many, few rare names count as hot.
@@ -22,7 +23,7 @@ pub(super) enum Way {
     Any(usize),
 }
 
-/// One thread's estimate of which names are hot, and of the load of workers.
+/// One thread's estimate of which names are hot, and its view of the load of workers.
 pub(super) struct Spread {
     store: Arc<SharedStore>,
     /// Entries of pending Interests that any worker may join, if workers share them.
@@ -32,9 +33,7 @@ pub(super) struct Spread {
     window: u32,
     /// A name is hot from this estimate on.
     hot_from: u16,
-    /// Number of packets that this thread gave to each worker. All are halved after every window, so older packets
-    /// count less.
-    given: Vec<u64>,
+    loads: Loads,
     /// Number of Interests that could have been spread.
     spreadable: u32,
 }
@@ -42,7 +41,8 @@ pub(super) struct Spread {
 impl Spread {
     /// For `window`, see [`crate::hot::WINDOW`].
     pub fn new(workers: usize, window: u32) -> Self {
-        Spread::over(Arc::new(SharedStore::new((PARTS * workers as u32) as usize)), None, workers, window)
+        let store = SharedStore::new((PARTS * workers as u32) as usize);
+        Spread::over(Arc::new(store), None, Loads::new(workers), workers, window)
     }
 
     /// Workers share PIT entries from now on.
@@ -50,12 +50,14 @@ impl Spread {
         self.pit = Some(SharedPit::new((PARTS * self.workers as u32) as usize));
     }
 
-    /// The same for another thread: it has a sketch of its own, and shares the store and the PIT entries.
+    /// The same for another thread: it has a sketch of its own, and shares the store, the PIT entries and the counts of
+    /// loads.
     pub fn of_another_thread(&self) -> Self {
-        Spread::over(Arc::clone(&self.store), self.pit.clone(), self.workers, self.window)
+        let loads = self.loads.of_another_thread();
+        Spread::over(Arc::clone(&self.store), self.pit.clone(), loads, self.workers, self.window)
     }
 
-    fn over(store: Arc<SharedStore>, pit: Option<Arc<SharedPit>>, workers: usize, window: u32) -> Self {
+    fn over(store: Arc<SharedStore>, pit: Option<Arc<SharedPit>>, loads: Loads, workers: usize, window: u32) -> Self {
         Spread {
             store,
             pit,
@@ -63,7 +65,7 @@ impl Spread {
             workers,
             window,
             hot_from: u16::try_from(window / (PARTS * workers as u32)).unwrap_or(u16::MAX).max(HOT_MIN),
-            given: vec![0; workers],
+            loads,
             spreadable: 0,
         }
     }
@@ -79,15 +81,12 @@ impl Spread {
     /// Notes that a worker got a packet.
     #[inline]
     pub fn gave(&mut self, worker: usize) {
-        self.given[worker] += 1;
+        self.loads.gave(worker);
     }
 
     /// Decides where an Interest for this name goes. `here` is the worker of this thread.
     #[inline]
     pub fn way(&mut self, name: Digest, here: usize) -> Way {
-        if self.sketch.is_window_over() {
-            self.given.iter_mut().for_each(|given| *given /= 2);
-        }
         if self.sketch.count(name) < self.hot_from {
             return Way::Home;
         }
@@ -99,7 +98,6 @@ impl Spread {
         if self.spreadable.is_multiple_of(HOME_EVERY) {
             return Way::HomeHot;
         }
-        let least = self.given.iter().enumerate().min_by_key(|(_, given)| **given);
-        Way::Any(least.map_or(0, |(worker, _)| worker))
+        Way::Any(self.loads.nearest(here))
     }
 }

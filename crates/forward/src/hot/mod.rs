@@ -10,8 +10,9 @@
 //!   its Interests is *hot*.
 //! - An Interest for a hot name goes home with a mark. If the home's content store answers it, the home copies that
 //!   Data into a store that all workers see (`store`).
-//! - While the Data is there, a thread gives Interests for it to the worker that got the fewest packets from it lately.
-//!   That worker answers with a copy and touches none of its own tables.
+//! - While the Data is there, the worker of the thread that receives an Interest for it answers with a copy, and touches
+//!   none of its own tables. Only if that worker got clearly more packets lately than another, which threads tell each
+//!   other, the other one gets the Interest. So few Interests for hot names cross to another thread.
 //! - If the Data has left meanwhile, or is not fresh enough, the worker's thread sends this *stray* home.
 //!
 //! So, by default, every pending Interest is in its home's PIT, and nowhere else. No Interest is lost: either the worker that got it
@@ -57,6 +58,9 @@ pub(crate) use store::SharedStore;
 /// Number of Interests after which older ones count half: this defines "lately" for a thread.
 pub const WINDOW: u32 = 1 << 16;
 /// A name is hot above 1/PARTS of a worker's fair share of the load.
-pub(crate) const PARTS: u32 = 32;
+///
+/// Balance would need fewer names. But an Interest for a hot name crosses to no other thread, so more of them are worth
+/// the room of their copies.
+pub(crate) const PARTS: u32 = 128;
 /// One in this many Interests for a hot name goes home, so that the home keeps its Data.
 pub(crate) const HOME_EVERY: u32 = 16;

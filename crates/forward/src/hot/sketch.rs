@@ -63,12 +63,6 @@ impl Sketch {
         count
     }
 
-    /// Whether the next name begins a new window.
-    #[inline]
-    pub fn is_window_over(&self) -> bool {
-        self.left == 0
-    }
-
     fn halve(&mut self) {
         self.left = self.window;
         for Line(rows) in &mut self.lines {

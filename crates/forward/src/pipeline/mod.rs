@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! burst      a burst: packets are parsed, hashed, prefetched, and go to the pipeline of their type
+//! follow     packets that somebody watches, one by one
 //! interest   an Interest: content store, PIT, FIB, strategy, nexthops
 //! nexthops   the nexthops that a pending Interest may be sent to
 //! data       Data: its pending Interests, the content store
@@ -17,6 +18,7 @@
 mod addressed;
 mod burst;
 mod data;
+mod follow;
 mod interest;
 mod learning;
 mod nack;

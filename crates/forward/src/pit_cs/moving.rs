@@ -1,4 +1,4 @@
-//! Entries on their way from one table to another: see [`crate::shard::exchange`].
+//! Entries on their way from one table to another: see `shard::exchange`.
 //!
 //! They move newest first, each to the end of its new order. So entries keep their order, and those that came in the
 //! meantime stay before them. If the new table is smaller, the least valuable Data has no room.

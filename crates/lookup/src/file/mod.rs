@@ -77,12 +77,12 @@ impl Default for Opening {
     }
 }
 
-/// A kind of table that has files.
+/// What a file has a table of. The numbers are part of the format, and never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// [`BulkTable`](crate::prefix::compact::BulkTable).
+    /// Rules for prefixes that were loaded in bulk, by the engine `compact`.
     Compact,
-    /// [`flat::line`](crate::flat::line).
+    /// Flat names, by the engine `line`.
     Line,
 }
 

@@ -4,10 +4,8 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
-use byname_face::face::{FaceChange, UpdateFaceError};
 use byname_face::stream::{StreamConfig, StreamPort};
 use byname_face::{Port, PortContext};
-use byname_forward::{Outgoing, Ticks};
 
 use super::*;
 
@@ -30,22 +28,7 @@ impl Port for Busy {
         // Leaves processors to other tests.
         std::thread::sleep(Duration::from_micros(200));
     }
-    fn transmit(&mut self, _: &mut PortContext<'_>, _: &mut [Outgoing]) {}
-    fn flush(&mut self, _: &mut PortContext<'_>) {}
-    fn update_face(
-        &mut self,
-        _: &mut PortContext<'_>,
-        _: FaceId,
-        _: &FaceChange,
-    ) -> Result<FaceStatus, UpdateFaceError> {
-        Err(UpdateFaceError::NotFound)
-    }
-    fn destroy_face(&mut self, _: &mut PortContext<'_>, _: FaceId) -> bool {
-        false
-    }
-    fn status(&self, _: Ticks, _: FaceId) -> Option<FaceStatus> {
-        None
-    }
+    byname_face::port_without_faces!();
 }
 
 /// A router with four clients, two on each thread.

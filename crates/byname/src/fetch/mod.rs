@@ -1,7 +1,0 @@
-//! Fetching segmented objects: version discovery, congestion control, and resumption.
-
-pub mod congestion;
-pub mod discovery;
-pub mod pipeline;
-pub mod resume;
-pub mod rtt;

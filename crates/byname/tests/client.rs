@@ -1,0 +1,219 @@
+//! Applications of the crate `byname-client` beside a router: its examples, and what a router that ends does to them.
+
+#[path = "../../client/examples/async_hello.rs"]
+#[allow(dead_code, reason = "a test calls its part, and not main")]
+mod async_hello;
+#[path = "../../client/examples/chat.rs"]
+#[allow(dead_code, reason = "a test calls its part, and not main")]
+mod chat;
+mod common;
+#[path = "../../client/examples/fetch_file.rs"]
+#[allow(dead_code, reason = "a test calls its part, and not main")]
+mod fetch_file;
+#[path = "../../client/examples/hello_consumer.rs"]
+#[allow(dead_code, reason = "a test calls its part, and not main")]
+mod hello_consumer;
+#[path = "../../client/examples/hello_producer.rs"]
+#[allow(dead_code, reason = "a test calls its part, and not main")]
+mod hello_producer;
+#[path = "../../client/examples/tag_subscriber.rs"]
+#[allow(dead_code, reason = "a test calls its part, and not main")]
+mod tag_subscriber;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use byname_client::fetch::FetchError;
+use byname_client::management::RegisterOptions;
+use byname_client::publish::{Content, Publication, PublishOptions};
+use byname_client::tags::FanOutLimit;
+use byname_client::{AsyncClient, Client, ClientOptions, Transport, interest};
+use byname_wire::data::DataBuilder;
+use byname_wire::{Descriptor, Name};
+use common::Router;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+fn options(transport: Transport) -> ClientOptions {
+    ClientOptions::new(vec![transport])
+}
+
+fn connect(router: &Router) -> Client {
+    Client::connect(options(Transport::Unix(router.socket()))).expect("a connection")
+}
+
+fn name(uri: &str) -> Name {
+    uri.parse().expect("a test's own name")
+}
+
+/// Runs a client in a thread while `call` works. Returns what `call` returns.
+fn beside<T>(client: &mut Client, call: impl FnOnce() -> T) -> T {
+    let is_over = client.interrupt_flag();
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| client.run(PATIENCE).expect("a connection"));
+        let result = call();
+        is_over.store(true, Ordering::Relaxed);
+        running.join().expect("no panic");
+        is_over.store(false, Ordering::Relaxed);
+        result
+    })
+}
+
+/// The transports of a router that all clients have.
+fn transports(router: &Router) -> Vec<Transport> {
+    let (tcp, websocket) = (router.port, router.websocket_port);
+    let uris =
+        [format!("tcp://127.0.0.1:{tcp}"), format!("udp://127.0.0.1:{tcp}"), format!("ws://127.0.0.1:{websocket}")];
+    let over_ip = uris.into_iter().map(|uri| uri.parse().expect("a transport"));
+    std::iter::once(Transport::Unix(router.socket())).chain(over_ip).collect()
+}
+
+#[test]
+fn the_hello_examples_greet_over_every_transport() {
+    let router = Router::start();
+    let mut producer = connect(&router);
+    hello_producer::produce(&mut producer).expect("registered");
+    beside(&mut producer, || {
+        for transport in transports(&router) {
+            let mut consumer = Client::connect(options(transport)).expect("a connection");
+            let greeting = hello_consumer::greeting(&mut consumer).expect("a greeting");
+            assert!(greeting.starts_with("hello, number "), "{greeting}");
+        }
+    });
+}
+
+#[test]
+fn a_file_is_published_and_fetched_whole() {
+    let router = Router::start();
+    let bytes: Vec<u8> = (0..3_000_000u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
+    let publication =
+        Publication::new(&name("/demo/file"), Content::of_bytes(bytes.clone()), PublishOptions::default());
+    let sha256 = publication.sha256().to_owned();
+    let mut producer = connect(&router);
+    producer.publish(publication, RegisterOptions::default()).expect("registered");
+    beside(&mut producer, || {
+        let mut consumer = connect(&router);
+        let file = router.path("fetched");
+        let fetched = fetch_file::fetch(&mut consumer, "/demo/file", &file).expect("a file");
+        assert!(fetched == sha256 && std::fs::read(&file).expect("a file") == bytes);
+        assert!(consumer.fetch(&name("/demo/file"), 3_000_000).expect("an object") == bytes);
+        let error = consumer.fetch(&name("/demo/file"), 2_999_999).expect_err("a limit");
+        assert!(matches!(error, FetchError::TooLarge { bytes_max: 2_999_999, .. }), "{error}");
+        let error = consumer.fetch(&name("/demo/none"), 10).expect_err("there is none");
+        assert!(matches!(error, FetchError::NotFound { .. }), "{error}");
+    });
+}
+
+#[test]
+fn three_people_chat_and_all_hear_all() {
+    let router = Router::start();
+    router.ok("strategy set /example/chat /localhost/nfd/strategy/multicast");
+    let content = AtomicUsize::new(0);
+    // Each member has heard both others, and answers them until they have, too.
+    let chat = |(who, line): (&str, &str)| {
+        let mut member = chat::Member::join(connect(&router), who).expect("a member");
+        member.say(line).expect("said");
+        let (mut heard, end) = (Vec::new(), Instant::now() + PATIENCE);
+        while content.load(Ordering::Relaxed) < 3 {
+            assert!(Instant::now() < end, "{who} has heard {heard:?}");
+            let new = member.hear(Duration::from_millis(20)).expect("a connection");
+            content.fetch_add(usize::from(heard.len() < 2 && heard.len() + new.len() >= 2), Ordering::Relaxed);
+            heard.extend(new);
+        }
+        heard.sort();
+        heard
+    };
+    std::thread::scope(|scope| {
+        let members = [("alice", "hi"), ("bob", "hello"), ("carol", "good day")];
+        let [alice, _, carol] = members
+            .map(|member| {
+                let chat = &chat;
+                scope.spawn(move || chat(member))
+            })
+            .map(|thread| thread.join().expect("no panic"));
+        assert_eq!(alice, ["/example/bob: hello", "/example/carol: good day"]);
+        assert_eq!(carol, ["/example/alice: hi", "/example/bob: hello"]);
+    });
+}
+
+#[test]
+fn a_subscriber_hears_what_has_its_tags() {
+    let router = Router::start();
+    let (mut subscriber, mut sender) = (connect(&router), connect(&router));
+    let wanted = ["concert".to_owned(), "classical".to_owned()];
+    assert_eq!(tag_subscriber::hear(&mut subscriber, &wanted, Duration::from_millis(1)).expect("advertised"), None);
+    let here = sender.addresses().expect("addresses")[0];
+    for (tags, payload) in [(&["jazz", "concert"][..], "no"), (&["classical", "ninth", "concert"], "yes")] {
+        let tags = Descriptor::of(tags).expect("tags");
+        sender.send_to_tags(&tags, FanOutLimit::All, here, payload.as_bytes()).expect("sent");
+    }
+    let heard = tag_subscriber::hear(&mut subscriber, &wanted, PATIENCE).expect("a connection");
+    assert_eq!(heard.as_deref(), Some("yes"));
+}
+
+#[test]
+fn a_client_outlives_its_router() {
+    let router = Router::start();
+    let (mut producer, mut consumer) = (connect(&router), connect(&router));
+    producer
+        .produce(&name("/lasting"), |interest| {
+            Some(DataBuilder::new(interest.name.to_name()).content(b"here".to_vec()))
+        })
+        .expect("registered");
+    beside(&mut producer, || {
+        let ask = |consumer: &mut Client, number: u32| {
+            let name = name("/lasting").join_number(byname_wire::name::component_type::SEQUENCE_NUM, number.into());
+            consumer.express(&interest(&name).lifetime_ms(500), 20).map(|data| data.data().content.to_vec())
+        };
+        assert_eq!(ask(&mut consumer, 1).expect("an answer"), b"here");
+        let _router = router.start_again();
+        let end = Instant::now() + PATIENCE;
+        // The consumer may be back before the producer: then there is no route yet.
+        while ask(&mut consumer, 2).is_err() {
+            assert!(Instant::now() < end, "nobody answers");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+}
+
+/// Runs a future on a runtime of one thread.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, future).await.expect("it takes too long") })
+}
+
+#[test]
+fn the_async_example_greets_over_every_transport() {
+    let router = Router::start();
+    block_on(async {
+        let producing = AsyncClient::connect(options(Transport::Unix(router.socket()))).await.expect("a connection");
+        for transport in transports(&router) {
+            let consuming = AsyncClient::connect(options(transport)).await.expect("a connection");
+            assert_eq!(async_hello::greeting(&producing, &consuming).await.expect("a greeting"), "hello");
+        }
+    });
+}
+
+#[test]
+fn an_async_client_fetches_joins_and_hears() {
+    let router = Router::start();
+    router.ok("strategy set /group /localhost/nfd/strategy/multicast");
+    let bytes: Vec<u8> = (0..2_000_000u32).map(|i| (i.wrapping_mul(i) >> 5) as u8).collect();
+    let publication =
+        Publication::new(&name("/demo/file"), Content::of_bytes(bytes.clone()), PublishOptions::default());
+    let mut producer = connect(&router);
+    producer.publish(publication, RegisterOptions::default()).expect("registered");
+    beside(&mut producer, || {
+        block_on(async {
+            let connect = || AsyncClient::connect(options(Transport::Unix(router.socket())));
+            let (first, second) = (connect().await.expect("a connection"), connect().await.expect("a connection"));
+            assert!(first.fetch(&name("/demo/file"), 2_000_000).await.expect("an object") == bytes);
+            let error = first.fetch(&name("/demo/file"), 1_000_000).await.expect_err("a limit");
+            assert!(error.to_string().contains("larger than 1000000 bytes"), "{error}");
+            let alice = first.join(&name("/group"), &name("/alice"), Default::default()).await.expect("a group");
+            let mut bob = second.join(&name("/group"), &name("/bob"), Default::default()).await.expect("a group");
+            assert_eq!(alice.publish().await, Ok(1));
+            let updates = bob.updates().await.expect("news");
+            assert_eq!((&updates[0].node, updates[0].boot, updates[0].last), (&name("/alice"), alice.boot(), 1));
+        });
+    });
+}

@@ -1,0 +1,222 @@
+//! Partly fetched files, and the resumption of interrupted transfers.
+//!
+//! `FILE.part` contains the beginning of the object. `FILE.part.json` contains the object's name, the number of
+//! segments and bytes that are saved, and their SHA-256. Resumption drops bytes after the saved ones. If the digest
+//! differs (another tool wrote to the file, the machine crashed), the transfer starts over.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use ring::digest::{Context, SHA256};
+use serde::{Deserialize, Serialize};
+
+/// The state is saved each time that this many more bytes have arrived.
+const SAVE_EVERY_BYTES: u64 = 8 << 20;
+
+/// The saved state of a transfer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct State {
+    /// Name of the object, with its version.
+    object: String,
+    /// Number of segments in the part file, counted from the first.
+    segments: u64,
+    /// Number of bytes in these segments.
+    bytes: u64,
+    /// SHA-256 of these bytes, in hexadecimal.
+    sha256: String,
+    /// Number of the object's last segment, if known.
+    #[serde(default)]
+    last: Option<u64>,
+}
+
+/// A file that is being fetched.
+///
+/// ```
+/// use byname_client::fetch::resume::PartFile;
+///
+/// # let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("song.ogg");
+/// let mut file = PartFile::open(&path, "/demo/song/v=1")?;
+/// file.append(b"the first segment")?;
+/// file.save()?;
+/// drop(file);
+/// // Later, perhaps in another process:
+/// let file = PartFile::open(&path, "/demo/song/v=1")?;
+/// assert_eq!((file.segments(), file.bytes()), (1, 17));
+/// file.finish()?;
+/// assert_eq!(std::fs::read(path)?, b"the first segment");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct PartFile {
+    target: PathBuf,
+    part: PathBuf,
+    state_path: PathBuf,
+    file: BufWriter<File>,
+    digest: Context,
+    state: State,
+    saved_bytes: u64,
+}
+
+impl PartFile {
+    /// Opens the part file of `target`, and resumes it if it belongs to `object`.
+    pub fn open(target: &Path, object: &str) -> io::Result<PartFile> {
+        let part = with_suffix(target, ".part");
+        let state_path = with_suffix(target, ".part.json");
+        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&part)?;
+        let mut digest = Context::new(&SHA256);
+        let mut state = State { object: object.to_owned(), segments: 0, bytes: 0, sha256: String::new(), last: None };
+        if let Some(saved) = read_state(&state_path)
+            && saved.object == object
+            && let Some(context) = digest_of_beginning(&mut file, saved.bytes)?
+            && hex(context.clone().finish().as_ref()) == saved.sha256
+        {
+            digest = context;
+            state = saved;
+        }
+        file.set_len(state.bytes)?;
+        file.seek(SeekFrom::Start(state.bytes))?;
+        let saved_bytes = state.bytes;
+        let file = BufWriter::with_capacity(1 << 18, file);
+        Ok(PartFile { target: target.to_owned(), part, state_path, file, digest, state, saved_bytes })
+    }
+
+    /// Number of segments in the file.
+    pub fn segments(&self) -> u64 {
+        self.state.segments
+    }
+
+    /// Number of bytes in the file.
+    pub fn bytes(&self) -> u64 {
+        self.state.bytes
+    }
+
+    /// Number of the object's last segment, if known.
+    pub fn last(&self) -> Option<u64> {
+        self.state.last
+    }
+
+    /// Stores the number of the object's last segment.
+    pub fn set_last(&mut self, last: u64) {
+        self.state.last = Some(last);
+    }
+
+    /// Appends the next segment.
+    pub fn append(&mut self, content: &[u8]) -> io::Result<()> {
+        self.file.write_all(content)?;
+        self.digest.update(content);
+        self.state.segments += 1;
+        self.state.bytes += content.len() as u64;
+        if self.state.bytes - self.saved_bytes >= SAVE_EVERY_BYTES { self.save() } else { Ok(()) }
+    }
+
+    /// Saves the state, so that the next run can resume from here.
+    pub fn save(&mut self) -> io::Result<()> {
+        self.file.flush()?;
+        self.state.sha256 = hex(self.digest.clone().finish().as_ref());
+        // Write to another file and rename it, so that there is always one complete state.
+        let aside = with_suffix(&self.state_path, ".new");
+        std::fs::write(&aside, serde_json::to_vec_pretty(&self.state)?)?;
+        std::fs::rename(&aside, &self.state_path)?;
+        self.saved_bytes = self.state.bytes;
+        Ok(())
+    }
+
+    /// Completes the transfer: renames the file to its final name and returns the SHA-256.
+    pub fn finish(mut self) -> io::Result<String> {
+        self.file.flush()?;
+        std::fs::rename(&self.part, &self.target)?;
+        match std::fs::remove_file(&self.state_path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        Ok(hex(self.digest.finish().as_ref()))
+    }
+}
+
+/// Formats bytes in lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn read_state(path: &Path) -> Option<State> {
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
+/// Returns the digest context after the first `len` bytes of `file`; `None` if the file is shorter.
+fn digest_of_beginning(file: &mut File, len: u64) -> io::Result<Option<Context>> {
+    if file.metadata()?.len() < len {
+        return Ok(None);
+    }
+    let mut context = Context::new(&SHA256);
+    let mut reader = file.take(len);
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        match reader.read(&mut buffer)? {
+            0 => return Ok(Some(context)),
+            n => context.update(&buffer[..n]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OBJECT: &str = "/file/v=1";
+
+    fn started(target: &Path, save: bool) {
+        let mut part = PartFile::open(target, OBJECT).unwrap();
+        part.append(b"hello ").unwrap();
+        part.append(b"big ").unwrap();
+        part.set_last(2);
+        if save {
+            part.save().unwrap();
+        }
+        part.append(b"lost ").unwrap();
+    }
+
+    #[test]
+    fn goes_on_after_the_last_saved_segment() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("file");
+        started(&target, true);
+        let mut part = PartFile::open(&target, OBJECT).unwrap();
+        assert_eq!((part.segments(), part.bytes(), part.last()), (2, 10, Some(2)));
+        part.append(b"world").unwrap();
+        let sha256 = part.finish().unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"hello big world");
+        assert_eq!(sha256, hex(&byname_wire::digest::sha256(&[b"hello big world"])));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn starts_over_when_in_doubt() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("file");
+        let segments = |object| PartFile::open(&target, object).unwrap().segments();
+        started(&target, false);
+        assert_eq!(segments(OBJECT), 0, "no state");
+        started(&target, true);
+        assert_eq!(segments("/file/v=2"), 0, "another version");
+        started(&target, true);
+        std::fs::write(dir.path().join("file.part"), b"hello BIG lost").unwrap();
+        assert_eq!(segments(OBJECT), 0, "another content");
+        started(&target, true);
+        std::fs::write(dir.path().join("file.part"), b"hell").unwrap();
+        assert_eq!(segments(OBJECT), 0, "cut off");
+        started(&target, true);
+        std::fs::write(dir.path().join("file.part.json"), b"{").unwrap();
+        assert_eq!(segments(OBJECT), 0, "broken state");
+    }
+}

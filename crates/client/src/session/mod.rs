@@ -1,0 +1,510 @@
+//! The core of an application, without I/O: what it has asked for, what it produces, and what it is subscribed to.
+//!
+//! The caller owns the connection. It hands over what arrives ([`Session::on_packet`]), says when connections begin and
+//! end ([`Session::on_connected`], [`Session::on_disconnected`]), calls [`Session::poll`] when
+//! [`Session::next_deadline`] has come, and takes events ([`Session::next_event`]). What a session sends, it puts into
+//! the caller's [`Outbox`]. [`crate::Client`] does this with blocking sockets, and `AsyncClient` (feature `tokio`) with
+//! asynchronous ones.
+//!
+//! When a connection is gone, everything stays. On the next one, the session sends again what has not been answered,
+//! and registers its prefixes and descriptors again.
+//!
+//! # Bounds
+//! The application decides how much it asks for. Strangers decide what arrives: each packet makes at most one event, so
+//! the queue of events is bounded by what the caller hands over before it takes them. Data waits for certificates only
+//! if it was asked for. A group's state is bounded by [`crate::sync`].
+
+mod event;
+mod interests;
+mod producers;
+mod tagged;
+mod transfers;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use byname_mgmt::{ControlResponse, Element};
+use byname_trust::{Signer, SignerError, Validator};
+use byname_wire::data::DataBuilder;
+use byname_wire::interest::InterestBuilder;
+use byname_wire::tagnet::is_tagnet;
+use byname_wire::tlv::types;
+use byname_wire::{Component, Data, DecodeError, Descriptor, Interest, NackReason, Name};
+
+pub use event::{Event, Request};
+
+use crate::clock::{Now, as_ms};
+use crate::fetch::{Object, Segments};
+use crate::link::{DataPacket, ExchangeError};
+use crate::management::{
+    LIFETIME, ManagementError, RegisterOptions, management_name, outcome, registration, scope, signed_by,
+};
+use crate::outbox::{Fields, Outbox};
+use crate::reassembly::Incoming;
+use crate::sync::Group;
+use crate::tags::Message;
+use crate::verify::{Checker, Verdict};
+use interests::{Interests, Purpose};
+use producers::Producers;
+use transfers::{Search, Transfer};
+
+/// Numbers that one session has given out.
+macro_rules! ids {
+    ($($(#[$meta:meta])* $name:ident;)*) => {$(
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub(crate) u64);
+    )*};
+}
+ids! {
+    /// An Interest of [`Session::express`].
+    InterestId;
+    /// A command of [`Session::command`].
+    CommandId;
+    /// A search of [`Session::find`].
+    FindId;
+    /// A transfer of [`Session::fetch`].
+    FetchId;
+    /// A group of [`Session::join`].
+    GroupId;
+}
+
+/// Keys of an application, and whom it trusts.
+pub struct SessionOptions {
+    /// Signs Data, commands and the state of groups. The default is a digest, which proves nothing about the sender.
+    pub signer: Signer,
+    /// Decides which Data is trusted. Without one, only changed content is refused.
+    pub validator: Option<Validator>,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        SessionOptions { signer: Signer::digest(), validator: None }
+    }
+}
+
+/// The state of an application.
+///
+/// ```
+/// use std::time::Duration;
+/// use byname_client::session::{Event, Session, SessionOptions};
+/// use byname_client::{Incoming, Now, Outbox, interest};
+/// use byname_wire::data::DataBuilder;
+/// use byname_wire::{LpPacket, Name};
+///
+/// let name: Name = "/example/hello".parse()?;
+/// let now = Now { elapsed: Duration::ZERO, unix: Duration::from_secs(1_795_000_000) };
+/// let mut outbox = Outbox::new(None, 0);
+/// let mut session = Session::new(SessionOptions::default());
+/// session.on_connected(true, now, &mut outbox);
+/// let id = session.express(interest(&name).encode(), 1, now, &mut outbox)?;
+/// assert_eq!(outbox.frames().count(), 1);
+///
+/// // The caller has sent the frame, and Data arrives.
+/// let data = DataBuilder::new(name).content(b"hi".to_vec()).encode();
+/// session.on_packet(&Incoming::bare(&data), now, &mut outbox);
+/// let Some(Event::Answer { id: answered, result: Ok(packet) }) = session.next_event() else { panic!() };
+/// assert_eq!((answered, packet.data().content), (id, &b"hi"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Session {
+    signer: Signer,
+    checker: Checker,
+    /// Whether the router is on this host; `None` without a connection.
+    local: Option<bool>,
+    interests: Interests,
+    producers: Producers,
+    searches: BTreeMap<FindId, Search>,
+    transfers: BTreeMap<FetchId, Transfer>,
+    groups: BTreeMap<GroupId, Group>,
+    /// Descriptors that every router must be told.
+    advertised: Vec<Descriptor>,
+    /// Whether the application has asked for addresses: only then does a router deliver to them.
+    has_addresses: bool,
+    events: VecDeque<Event>,
+    last_id: u64,
+}
+
+impl Session {
+    /// A session without a connection.
+    pub fn new(options: SessionOptions) -> Self {
+        Session {
+            signer: options.signer,
+            checker: Checker::new(options.validator),
+            local: None,
+            interests: Interests::default(),
+            producers: Producers::default(),
+            searches: BTreeMap::new(),
+            transfers: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            advertised: Vec::new(),
+            has_addresses: false,
+            events: VecDeque::new(),
+            last_id: 0,
+        }
+    }
+
+    /// There is a connection. `is_local` says whether the router is on this host.
+    pub fn on_connected(&mut self, is_local: bool, now: Now, outbox: &mut Outbox) {
+        self.local = Some(is_local);
+        self.producers.forget_registrations(now.elapsed);
+        for wire in self.interests.renew(now.elapsed) {
+            outbox.push(&wire, Fields::default());
+        }
+        self.advertise_again(now, outbox);
+        self.poll(now, outbox);
+    }
+
+    /// The connection is gone.
+    pub fn on_disconnected(&mut self) {
+        self.local = None;
+        self.transfers.values_mut().for_each(Transfer::on_connection_lost);
+        for id in self.interests.bound_to_connection() {
+            self.interests.remove(id);
+        }
+    }
+
+    /// Whether there is a connection.
+    pub fn is_connected(&self) -> bool {
+        self.local.is_some()
+    }
+
+    /// The next event.
+    pub fn next_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Sends an Interest. Each of `tries` has a new nonce and waits for the Interest's lifetime. The answer is an
+    /// [`Event::Answer`].
+    ///
+    /// # Errors
+    /// `interest` is malformed.
+    pub fn express(
+        &mut self,
+        interest: Vec<u8>,
+        tries: u32,
+        now: Now,
+        outbox: &mut Outbox,
+    ) -> Result<InterestId, DecodeError> {
+        self.express_for(Purpose::Application, interest, tries, now, outbox)
+    }
+
+    fn express_for(
+        &mut self,
+        purpose: Purpose,
+        interest: Vec<u8>,
+        tries: u32,
+        now: Now,
+        outbox: &mut Outbox,
+    ) -> Result<InterestId, DecodeError> {
+        let id = InterestId(self.new_id());
+        self.interests.add(id, interest, tries, purpose, now.elapsed)?;
+        if self.local.is_some() {
+            outbox.push(self.interests.wire(id), Fields::default());
+        }
+        Ok(id)
+    }
+
+    /// Stops waiting for an answer.
+    pub fn cancel(&mut self, id: InterestId) {
+        if let Some(check) = self.interests.check_of(id) {
+            self.checker.forget(check);
+        }
+        self.interests.remove(id);
+    }
+
+    /// Number of Interests that wait.
+    pub fn waiting(&self) -> usize {
+        self.interests.len()
+    }
+
+    /// Wants the Interests below a prefix, and registers it at every router. They come as [`Event::Request`]. Returns
+    /// false if the prefix is wanted already.
+    pub fn produce(&mut self, prefix: Name, options: RegisterOptions, now: Now, outbox: &mut Outbox) -> bool {
+        let is_new = self.producers.add(prefix, options, now.elapsed);
+        self.register_due(now, outbox);
+        is_new
+    }
+
+    /// Wants no Interests below this prefix any more. The router is told, and its answer does not matter.
+    pub fn withdraw_prefix(&mut self, prefix: &Name, now: Now, outbox: &mut Outbox) {
+        let was_registered = self.producers.is_registered(prefix);
+        if self.producers.remove(prefix) && was_registered {
+            let parameters = registration(prefix, RegisterOptions::default()).encode();
+            let name = management_name(scope(self.local == Some(true)), "rib", "unregister");
+            let name = name.join(Component::generic(&parameters));
+            if let Ok(interest) = signed_by(&self.signer, name, Vec::new(), None, now.unix_ms()) {
+                outbox.push(&interest, Fields::default());
+            }
+        }
+    }
+
+    /// Whether a prefix is registered at the router.
+    pub fn is_registered(&self, prefix: &Name) -> bool {
+        self.producers.is_registered(prefix)
+    }
+
+    /// Answers an Interest with Data, signed by the session's key.
+    ///
+    /// # Errors
+    /// The key cannot sign.
+    pub fn reply(&mut self, request: &Request, data: &DataBuilder, outbox: &mut Outbox) -> Result<(), SignerError> {
+        let packet = self.signer.sign_data(data)?;
+        self.reply_with(request, &packet, outbox);
+        Ok(())
+    }
+
+    /// Answers an Interest with a Data packet that is signed already.
+    pub fn reply_with(&mut self, request: &Request, packet: &[u8], outbox: &mut Outbox) {
+        if self.local.is_some() {
+            outbox.push(packet, request.fields);
+        }
+    }
+
+    /// Refuses an Interest with a Nack.
+    pub fn refuse(&mut self, request: &Request, reason: NackReason, outbox: &mut Outbox) {
+        if self.local.is_some() {
+            outbox.push_nack(&request.packet, reason, request.fields.pit_token);
+        }
+    }
+
+    /// The session's key.
+    pub fn signer(&self) -> &Signer {
+        &self.signer
+    }
+
+    /// Signs Data with the session's key.
+    ///
+    /// # Errors
+    /// The key cannot sign.
+    pub fn sign(&self, data: &DataBuilder) -> Result<Vec<u8>, SignerError> {
+        self.signer.sign_data(data)
+    }
+
+    /// Sends a management command with its parameters in ApplicationParameters. The answer is an [`Event::Commanded`].
+    ///
+    /// # Errors
+    /// The session's key cannot sign.
+    pub fn command(
+        &mut self,
+        module: &str,
+        verb: &str,
+        parameters: &[u8],
+        now: Now,
+        outbox: &mut Outbox,
+    ) -> Result<CommandId, SignerError> {
+        let id = CommandId(self.new_id());
+        let name = management_name("localhost", module, verb);
+        let interest = signed_by(&self.signer, name, parameters.to_vec(), None, now.unix_ms())?;
+        let purpose = Purpose::Command(id, format!("{module}/{verb}"));
+        // It was encoded a moment ago.
+        let _ = self.express_for(purpose, interest, 1, now, outbox);
+        Ok(id)
+    }
+
+    /// Takes a packet that has arrived. Malformed ones are ignored.
+    pub fn on_packet(&mut self, incoming: &Incoming<'_>, now: Now, outbox: &mut Outbox) {
+        if is_tagnet(incoming.packet) {
+            self.events.extend(Message::decode(incoming.packet).map(Event::Message));
+        } else if let Some(reason) = incoming.nack {
+            if let Ok(interest) = Interest::decode(incoming.packet) {
+                self.on_nack(&interest, reason, now, outbox);
+            }
+        } else if incoming.packet.first() == Some(&(types::INTEREST as u8)) {
+            if let Ok(interest) = Interest::decode(incoming.packet) {
+                self.on_interest(&interest, incoming, now);
+            }
+        } else if let Ok(data) = Data::decode(incoming.packet) {
+            self.on_data(&data, incoming.congestion_mark > 0, now, outbox);
+        }
+    }
+
+    fn on_interest(&mut self, interest: &Interest<'_>, incoming: &Incoming<'_>, now: Now) {
+        if self.on_sync_interest(interest, now) {
+            return;
+        }
+        if let Some(prefix) = self.producers.prefix_of(interest.name) {
+            let fields = Fields { pit_token: incoming.pit_token, congestion_mark: incoming.congestion_mark };
+            self.events.push_back(Event::Request(Request { prefix, packet: incoming.packet.to_vec(), fields }));
+        }
+    }
+
+    fn on_data(&mut self, data: &Data<'_>, is_marked: bool, now: Now, outbox: &mut Outbox) {
+        self.checker.on_data(data, now.moment());
+        // The router sends Data once, although a transfer and an Interest may both want it.
+        self.transfers.values_mut().for_each(|transfer| transfer.on_data(data, is_marked, now.elapsed));
+        for id in self.interests.answered_by(data) {
+            // The digest of a command's answer is all that a router signs with. It comes over the router's socket.
+            let is_own = self.interests.is_to_router(id);
+            let verdict = if is_own { Verdict::Known(Ok(())) } else { self.checker.check(data, now.moment()) };
+            match verdict {
+                Verdict::Known(outcome) => {
+                    if let Some(pending) = self.interests.remove(id) {
+                        let name = data.name.to_name();
+                        let result = outcome.map(|()| DataPacket::copy(data));
+                        let result = result.map_err(|doubt| ExchangeError::Untrusted { name, doubt });
+                        self.finish(id, pending.purpose, result, now, outbox);
+                    }
+                }
+                Verdict::Waiting(check) => self.interests.hold(id, DataPacket::copy(data), check),
+            }
+        }
+        self.check_again(now, outbox);
+    }
+
+    fn on_nack(&mut self, interest: &Interest<'_>, reason: NackReason, now: Now, outbox: &mut Outbox) {
+        self.checker.on_nack(interest.name, now.moment());
+        self.transfers.values_mut().for_each(|transfer| transfer.on_nack(interest.name, reason, now.elapsed));
+        for id in self.interests.named(interest.name) {
+            // The network has seen this nonce, perhaps because it was sent again after a lost connection.
+            if reason == NackReason::Duplicate
+                && let Some(wire) = self.interests.try_again(id, now.elapsed)
+            {
+                outbox.push(&wire, Fields::default());
+                continue;
+            }
+            if self.interests.check_of(id).is_none()
+                && let Some(pending) = self.interests.remove(id)
+            {
+                let error = ExchangeError::Nack { name: pending.name, reason };
+                self.finish(id, pending.purpose, Err(error), now, outbox);
+            }
+        }
+    }
+
+    /// Does what is due: ends what waits too long, and sends again what was lost.
+    pub fn poll(&mut self, now: Now, outbox: &mut Outbox) {
+        while let Some(id) = self.interests.expired(now.elapsed) {
+            if let Some(wire) = self.interests.try_again(id, now.elapsed) {
+                if self.local.is_some() {
+                    outbox.push(&wire, Fields::default());
+                }
+            } else if let Some(pending) = self.interests.remove(id) {
+                let waited = now.elapsed.saturating_sub(pending.began);
+                let error = ExchangeError::Timeout { name: pending.name, waited, tries: pending.tries };
+                self.finish(id, pending.purpose, Err(error), now, outbox);
+            }
+        }
+        self.check_again(now, outbox);
+        if self.local.is_some() {
+            self.register_due(now, outbox);
+            self.transfers.values_mut().for_each(|transfer| transfer.poll(now.elapsed, outbox));
+            self.poll_groups(now, outbox);
+        }
+    }
+
+    /// When [`Session::poll`] has something to do, on the clock of [`Now::elapsed`].
+    pub fn next_deadline(&self, now: Now) -> Option<Duration> {
+        let of_checks = self.checker.next_deadline_ms().map(Duration::from_millis);
+        let of_connection = self.local.map(|_| {
+            let transfers = self.transfers.values().filter_map(|transfer| transfer.next_deadline(now.elapsed));
+            let groups = self.groups.values().map(|group| group.sync.next_deadline());
+            transfers.chain(groups).chain(self.producers.next_deadline()).min()
+        });
+        [self.interests.next_deadline(), of_checks, of_connection.flatten()].into_iter().flatten().min()
+    }
+
+    fn new_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    fn register_due(&mut self, now: Now, outbox: &mut Outbox) {
+        let Some(is_local) = self.local else { return };
+        while let Some((prefix, options)) = self.producers.next_due(now.elapsed) {
+            let name = management_name(scope(is_local), "rib", "register");
+            let name = name.join(Component::generic(&registration(&prefix, options).encode()));
+            match signed_by(&self.signer, name, Vec::new(), None, now.unix_ms()) {
+                Ok(interest) => {
+                    // It was encoded a moment ago.
+                    let _ = self.express_for(Purpose::Registration(prefix), interest, 1, now, outbox);
+                }
+                Err(error) => {
+                    self.producers.on_answer(&prefix, false, now.elapsed);
+                    let error = ManagementError::Unsigned { command: "rib/register".to_owned(), error };
+                    self.events.push_back(Event::NotRegistered { prefix, error });
+                }
+            }
+        }
+    }
+
+    /// Sends Interests for certificates, and goes on with what has waited for them.
+    fn check_again(&mut self, now: Now, outbox: &mut Outbox) {
+        for wanted in self.checker.poll(now.moment()) {
+            let interest = InterestBuilder::new(wanted.name, rand::random()).can_be_prefix(true);
+            let interest = interest.lifetime_ms(wanted.lifetime_ms).forwarding_hint(wanted.forwarding_hint);
+            if self.local.is_some() {
+                outbox.push(&interest.encode(), Fields::default());
+            }
+        }
+        for (id, check) in self.interests.held() {
+            let Some(outcome) = self.checker.take(check) else { continue };
+            if let Some((pending, answer)) = self.interests.release(id) {
+                let name = answer.data().name.to_name();
+                let result = outcome.map(|()| answer).map_err(|doubt| ExchangeError::Untrusted { name, doubt });
+                self.finish(id, pending.purpose, result, now, outbox);
+            }
+        }
+        self.check_groups_again(now);
+    }
+
+    /// Takes the final result of an Interest.
+    fn finish(
+        &mut self,
+        id: InterestId,
+        purpose: Purpose,
+        result: Result<DataPacket, ExchangeError>,
+        now: Now,
+        outbox: &mut Outbox,
+    ) {
+        match purpose {
+            Purpose::Application => self.events.push_back(Event::Answer { id, result }),
+            Purpose::Command(id, command) => {
+                let result = self.response(command, result);
+                self.on_commanded(id, result);
+            }
+            Purpose::Registration(prefix) => {
+                let response = self.response("rib/register".to_owned(), result);
+                let outcome = response.and_then(|response| outcome("rib/register".to_owned(), response));
+                if outcome.is_ok() {
+                    // What a member has sent before reached only those who were there earlier.
+                    self.groups.values_mut().filter(|group| group.prefix == prefix).for_each(|group| {
+                        group.sync.hurry(now.elapsed);
+                    });
+                    self.poll_groups(now, outbox);
+                }
+                if self.producers.on_answer(&prefix, outcome.is_ok(), now.elapsed) {
+                    self.events.push_back(match outcome {
+                        Ok(_) => Event::Registered { prefix },
+                        Err(error) => Event::NotRegistered { prefix, error },
+                    });
+                }
+            }
+            Purpose::Find(id) => self.on_found(id, result, now, outbox),
+        }
+    }
+
+    fn response(
+        &self,
+        command: String,
+        result: Result<DataPacket, ExchangeError>,
+    ) -> Result<ControlResponse, ManagementError> {
+        let local = self.local == Some(true);
+        let answer = result.map_err(|error| ManagementError::Unanswered { command: command.clone(), error, local })?;
+        ControlResponse::decode(answer.data().content).map_err(|error| ManagementError::Malformed { command, error })
+    }
+}
+
+/// An Interest with a random nonce, to which options may be added.
+///
+/// ```
+/// let interest = byname_client::interest(&"/example/hello".parse()?).must_be_fresh(true).lifetime_ms(1000);
+/// assert!(byname_wire::Interest::decode(&interest.encode()).is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn interest(name: &Name) -> InterestBuilder {
+    InterestBuilder::new(name.clone(), rand::random()).lifetime_ms(as_ms(LIFETIME))
+}

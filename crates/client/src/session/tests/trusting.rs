@@ -1,0 +1,139 @@
+//! Sessions that trust only what their validator accepts.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use byname_trust::validator::{Domain, Limits, Rejection};
+use byname_trust::{Certificate, KeyType, NewKey, Revocations, Rule, Signer, Terms, Validator, issue};
+use byname_wire::data::DataBuilder;
+use byname_wire::name::component_type;
+use byname_wire::{Component, Name};
+
+use super::super::SessionOptions;
+use super::router::{Host, Reply, name};
+use crate::fetch::{FetchError, FetchOptions};
+use crate::interest;
+use crate::link::ExchangeError;
+use crate::verify::Doubt;
+
+/// The time of the tests' clock, since the Unix epoch.
+const UNIX: Duration = Duration::from_secs(1_795_000_000);
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// An anchor, and a producer below it, whose certificate must be fetched.
+struct Network {
+    anchor: Certificate,
+    producer: Signer,
+    packets: HashMap<Name, Vec<u8>>,
+}
+
+fn key(identity: &str) -> NewKey {
+    NewKey::generate(&name(identity), KeyType::Ed25519).expect("a key")
+}
+
+fn certify(key: &NewKey, signer: &Signer) -> Vec<u8> {
+    let terms = Terms { issuer: Component::generic(b"test"), version: 1, valid: (UNIX - DAY, UNIX + DAY) };
+    issue(key.name(), key.spki(), signer, terms).expect("a certificate")
+}
+
+fn signer_of(key: &NewKey) -> Signer {
+    Signer::from_pkcs8(key.name().clone(), key.pkcs8()).expect("a signer")
+}
+
+impl Network {
+    fn new() -> Self {
+        let (root, producer) = (key("/net"), key("/net/alice"));
+        let anchor = Certificate::decode(&certify(&root, root.signer())).expect("a certificate");
+        let certificate = certify(&producer, root.signer());
+        let packets = HashMap::from([(producer.name().clone(), certificate)]);
+        Network { anchor, producer: signer_of(&producer), packets }
+    }
+
+    fn options(&self) -> SessionOptions {
+        let domain = Domain { anchors: vec![self.anchor.clone()], rule: Rule::Hierarchical };
+        let validator = Validator::new(vec![domain], Revocations::default(), Limits::default());
+        SessionOptions { validator: Some(validator), ..SessionOptions::default() }
+    }
+
+    /// Adds a packet of the object.
+    fn publish(&mut self, segments: u64, signer: &Signer) {
+        for number in 0..segments {
+            let packet_name = name("/net/alice/file/v=1").join_number(component_type::SEGMENT, number);
+            let last = Name::default().join_number(component_type::SEGMENT, segments - 1);
+            let builder = DataBuilder::new(packet_name.clone()).content(number.to_be_bytes().to_vec());
+            let builder = builder.final_block(last.as_ref().component(0).expect("one component"));
+            self.packets.insert(packet_name, signer.sign_data(&builder).expect("signed"));
+        }
+    }
+
+    fn host(self) -> Host {
+        let (options, packets) = (self.options(), self.packets);
+        Host::with_options(options, move |interest, _| {
+            packets.get(&interest.name.to_name()).map_or(vec![], |packet| vec![Reply::Data(packet.clone())])
+        })
+    }
+}
+
+fn fetch(host: &mut Host) -> Result<usize, FetchError> {
+    let object = name("/net/alice/file/v=1");
+    let options = FetchOptions { tries: 3, ..FetchOptions::default() };
+    let id = host.with(|session, now, outbox| session.fetch(object, options, now, outbox));
+    let end = host.now.elapsed + Duration::from_secs(600);
+    let mut bytes = 0;
+    loop {
+        while let Some(chunk) = host.session.take_chunk(id, host.now)? {
+            bytes += chunk.content().len();
+        }
+        if host.session.is_fetched(id) {
+            return Ok(bytes);
+        }
+        assert!(host.step(end), "it takes forever");
+    }
+}
+
+#[test]
+fn a_chain_is_followed_to_the_anchor_and_its_certificate_is_fetched_once() {
+    let mut network = Network::new();
+    let producer = std::mem::replace(&mut network.producer, Signer::digest());
+    network.publish(100, &producer);
+    let mut host = network.host();
+    assert_eq!(fetch(&mut host).unwrap(), 800);
+    let certificates = host.sent.iter().filter(|packet| {
+        byname_wire::Interest::decode(packet).is_ok_and(|interest| interest.name.to_string().contains("/KEY/"))
+    });
+    assert_eq!(certificates.count(), 1);
+    let segment = interest(&name("/net/alice/file/v=1/seg=7"));
+    assert_eq!(host.express(segment, 1).unwrap().data().content, 7u64.to_be_bytes());
+}
+
+#[test]
+fn another_key_is_not_trusted_and_a_digest_proves_nothing() {
+    let stranger = key("/net/mallory");
+    for (signer, is_right) in [
+        (signer_of(&stranger), (|why| matches!(why, Rejection::NotPermitted { .. })) as fn(&Rejection) -> bool),
+        (Signer::digest(), |why| matches!(why, Rejection::Keyless(_))),
+    ] {
+        let mut network = Network::new();
+        network.publish(3, &signer);
+        let mut host = network.host();
+        match fetch(&mut host).unwrap_err() {
+            FetchError::Untrusted { doubt: Doubt::Rejected(why), .. } => assert!(is_right(&why), "{why}"),
+            other => panic!("{other}"),
+        }
+        let answer = host.express(interest(&name("/net/alice/file/v=1/seg=0")), 1).unwrap_err();
+        assert!(matches!(answer, ExchangeError::Untrusted { .. }), "{answer}");
+    }
+}
+
+#[test]
+fn a_certificate_that_cannot_be_had_ends_the_wait() {
+    let mut network = Network::new();
+    let producer = std::mem::replace(&mut network.producer, Signer::digest());
+    network.publish(3, &producer);
+    network.packets.retain(|name, _| !name.to_string().contains("/KEY/"));
+    let mut host = network.host();
+    match fetch(&mut host).unwrap_err() {
+        FetchError::Untrusted { doubt: Doubt::Rejected(Rejection::NotFetched(_)), .. } => {}
+        other => panic!("{other}"),
+    }
+}

@@ -32,16 +32,16 @@ impl Net {
     /// Starts a network, and waits until it is ready.
     fn start(temporary: &Path, words: &[&str]) -> Net {
         let mut command = byname(temporary, &[&["demo", "net"], words].concat());
-        let mut process = command.stdout(Stdio::piped()).spawn().expect("spawned");
-        let mut told = String::new();
-        for line in BufReader::new(process.stdout.take().expect("piped")).lines() {
+        let process = command.stdout(Stdio::piped()).spawn().expect("spawned");
+        let mut net = Net { process, told: String::new(), temporary: temporary.to_owned() };
+        for line in BufReader::new(net.process.stdout.take().expect("piped")).lines() {
             let line = line.expect("text");
-            told += &format!("{line}\n");
+            net.told += &format!("{line}\n");
             if line == "Ctrl-C ends it." {
-                return Net { process, told, temporary: temporary.to_owned() };
+                return net;
             }
         }
-        panic!("no network: {told}");
+        panic!("no network: {}", net.told);
     }
 
     fn signal(&self, signal: &str) {

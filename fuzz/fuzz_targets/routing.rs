@@ -295,7 +295,7 @@ fn step_of_host(stage: &mut Stage, step: Step) {
             let name: Name = "/localhost/nlsr/rib/register".parse().unwrap();
             let name = name.join(Component::generic(&bytes[..bytes.len().min(1000)]));
             let wire = InterestBuilder::new(name, 1).application_parameters(vec![]).encode();
-            stage.tell(Event::Interest { wire: &wire, face: FaceId(400) });
+            stage.tell(Event::Interest { wire: &wire, face: FaceId::INTERNAL });
         }
         Step::Rules { text } => {
             if let Ok(policy) = Policy::parse(text.lines().take(20)) {

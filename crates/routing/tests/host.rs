@@ -84,8 +84,12 @@ impl Host {
 
     /// Asks, and returns the content of the answer.
     fn ask(&mut self, interest: Name) -> Option<Vec<u8>> {
+        self.ask_from(FaceId::INTERNAL, interest)
+    }
+
+    fn ask_from(&mut self, face: FaceId, interest: Name) -> Option<Vec<u8>> {
         let wire = InterestBuilder::new(interest, 1).must_be_fresh(true).application_parameters(vec![]).encode();
-        let actions = self.tell(Event::Interest { wire: &wire, face: FaceId(400) });
+        let actions = self.tell(Event::Interest { wire: &wire, face });
         actions.iter().find_map(|action| match action {
             Action::SendData { wire: data } => {
                 let data = Data::decode(data).unwrap();
@@ -97,6 +101,10 @@ impl Host {
     }
 
     fn command(&mut self, verb: &str, prefix: &str, face: u64, cost: u64) -> u64 {
+        self.command_from(FaceId::INTERNAL, verb, prefix, face, cost)
+    }
+
+    fn command_from(&mut self, from: FaceId, verb: &str, prefix: &str, face: u64, cost: u64) -> u64 {
         let mut parameters = Vec::new();
         push_nested(&mut parameters, 0x68, |out| {
             push_tlv(out, 7, name(prefix).value());
@@ -104,7 +112,7 @@ impl Host {
             push_nni(out, 0x6a, cost);
         });
         let interest = name(&format!("/localhost/nlsr/rib/{verb}")).join(Component::generic(&parameters));
-        let answer = self.ask(interest).unwrap();
+        let answer = self.ask_from(from, interest).unwrap();
         let response = decode_only(&answer, 0x65).unwrap();
         assert_eq!(response[0], 0x66);
         decode_nni(0x66, &response[2..2 + usize::from(response[1])]).unwrap()
@@ -177,6 +185,19 @@ fn applications_are_announced_by_commands() {
     let malformed = name("/localhost/nlsr/rib/register").join(Component::generic(b"nonsense"));
     assert_eq!(host.ask(malformed).unwrap()[2..5], [0x66, 2, 1], "400 begins with 1");
     assert!(host.ask(name("/localhost/nlsr/lsdb")).is_none());
+}
+
+#[test]
+fn only_the_forwarder_tells_what_applications_serve() {
+    let mut host = Host::new(|_| {});
+    for face in [FaceId::NONE, FaceId(400)] {
+        assert_eq!(host.command_from(face, "register", "/app", 300, 5), 403);
+    }
+    assert_eq!(host.command("register", "/app", 300, 5), 200);
+    assert_eq!(host.command_from(FaceId(400), "unregister", "/app", 300, 0), 403);
+    host.run(1000);
+    let status = host.router.status();
+    assert_eq!((status.local_prefixes, status.counters.denied), (1, 3));
 }
 
 #[test]

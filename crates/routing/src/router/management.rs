@@ -1,5 +1,6 @@
 //! What this host's applications and forwarder ask: `/localhost/nlsr/rib/{register,unregister}/<ControlParameters>`, as
-//! NLSR and ndn-dv take it, and `/localhost/nlsr/status`.
+//! NLSR and ndn-dv take it, and `/localhost/nlsr/status`. Only the forwarder itself may register prefixes, which it does
+//! for those that applications have registered there.
 
 use byname_trust::Signer;
 use byname_wire::data::DataBuilder;
@@ -67,11 +68,17 @@ fn response(code: u64, text: &str, name: Option<&Name>) -> Vec<u8> {
 }
 
 impl Router {
-    pub(super) fn on_management(&mut self, interest: &Interest<'_>) {
+    pub(super) fn on_management(&mut self, interest: &Interest<'_>, face: FaceId) {
         let depth = self.names.management.as_ref().len();
         let words: Vec<_> = interest.name.components().skip(depth).collect();
         let content = match words.first().map(|word| word.value) {
             Some(b"status") => self.status_dataset(),
+            // The forwarder has checked the rights of whoever registered the prefix. An application that tells us so by
+            // itself would bypass them.
+            Some(b"rib") if face != FaceId::INTERNAL => {
+                self.counters.denied += 1;
+                response(403, "Only the forwarder tells which prefixes applications serve", None)
+            }
             Some(b"rib") => self.on_rib_command(&words[1..]),
             _ => return self.malformed(),
         };

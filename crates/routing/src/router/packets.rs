@@ -17,7 +17,7 @@ impl Router {
         let Ok(interest) = Interest::decode(wire) else { return self.malformed() };
         let is_below = |prefix: &Name| prefix.as_ref().is_prefix_of(&interest.name);
         if is_below(&self.names.management) {
-            return self.on_management(&interest);
+            return self.on_management(&interest, face);
         }
         if is_below(&self.names.prefix_sync_interest) {
             return self.on_prefix_sync(&interest, face);

@@ -104,7 +104,11 @@ fn find_or_make(files: &[PathBuf]) -> Result<String, TokenError> {
 pub fn read(path: &Path) -> Result<String, TokenError> {
     let io = |error| TokenError::Io { path: path.to_owned(), error };
     let file = File::open(path).map_err(io)?;
-    let mode = file.metadata().map_err(io)?.mode() & 0o777;
+    let metadata = file.metadata().map_err(io)?;
+    if metadata.is_dir() {
+        return Err(io(io::ErrorKind::IsADirectory.into()));
+    }
+    let mode = metadata.mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(TokenError::Exposed { path: path.to_owned(), mode });
     }

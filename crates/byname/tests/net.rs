@@ -20,7 +20,7 @@ struct Net {
 
 fn byname(temporary: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
-    command.args(words).env("TMPDIR", temporary).env("HOME", "/nonexistent");
+    command.args(words).env("TMPDIR", temporary).env("HOME", temporary);
     command
 }
 

@@ -135,12 +135,12 @@ impl ForwarderHandle {
     }
     /// Changes a face.
     pub fn update_face(&self, face: FaceId, change: FaceChange) -> Result<FaceStatus, UpdateFaceError> {
-        let changed = self.owner(face).call(move |io_loop| io_loop.update_face(face, &change));
+        let changed = self.call_owner(face, move |io_loop| io_loop.update_face(face, &change));
         Ok(self.with_counters(vec![changed.unwrap_or(Err(UpdateFaceError::NotFound))?]).remove(0))
     }
     /// Destroys a face. Returns false if it does not exist.
     pub fn destroy_face(&self, face: FaceId) -> bool {
-        self.owner(face).call(move |io_loop| io_loop.destroy_face(face)).unwrap_or(false)
+        self.call_owner(face, move |io_loop| io_loop.destroy_face(face)).unwrap_or(false)
     }
     /// Tells ports which faces have routes now, and which have lost all; see [`Port::set_routed`]. Does not wait until
     /// the ports know.
@@ -180,7 +180,7 @@ impl ForwarderHandle {
     }
     /// One face.
     pub fn face(&self, face: FaceId) -> Option<FaceStatus> {
-        let status = self.owner(face).call(move |io_loop| io_loop.status(face)).flatten()?;
+        let status = self.call_owner(face, move |io_loop| io_loop.status(face)).flatten()?;
         self.with_counters(vec![status]).pop()
     }
     /// Local URIs of all channels (listeners).
@@ -339,6 +339,16 @@ impl ForwarderHandle {
     fn owner(&self, face: FaceId) -> &Line {
         let thread = self.owners().of(face);
         &self.lines[thread]
+    }
+
+    /// Has the thread that owns a face do something with it. The face does not move meanwhile.
+    fn call_owner<R: Send + 'static>(
+        &self,
+        face: FaceId,
+        job: impl FnOnce(&mut IoLoop) -> R + Send + 'static,
+    ) -> Option<R> {
+        let owners = self.owners();
+        self.lines[owners.of(face)].call(job)
     }
 
     /// The line to a thread.

@@ -1,9 +1,9 @@
 //! The dashboard: pages for people, and the API behind them, `/api/v1/`. `docs/dashboard.md` documents it.
 //!
 //! - [`access`] decides who may ask. Everything that changes state needs the token.
-//! - [`assets`] are the pages, built from the folder `dashboard` of the repository.
-//! - [`questions`] reach the control thread one by one, and so seldom that it has time for its other work.
-//! - [`commands`] and [`traces`] go through management's door, as those of applications do.
+//! - `assets` are the pages, built from the folder `dashboard` of the repository.
+//! - `questions` reach the control thread one by one, and so seldom that it has time for its other work.
+//! - `commands` and `traces` go through management's door, as those of applications do.
 
 pub mod access;
 mod answers;

@@ -105,7 +105,7 @@ def test_safe_bags_open_elsewhere_and_those_of_openssl_open_here(network: Path, 
     assert private.public_key().export_key(format="DER") == bytes(parse_certificate(certificate).content)
     assert opened("wrong").returncode != 0
 
-    vector = Path(__file__).resolve().parents[2] / "crates/control/src/trust/vectors/openssl.safebag"
+    vector = Path(__file__).resolve().parents[2] / "crates/trust/src/vectors/openssl.safebag"
     other = tmp_path / "other"
     key(other, "import", str(vector), "--passphrase-file", str(passphrase))
     assert b"/example/alice/KEY/" in key(other, "list")

@@ -27,7 +27,6 @@ mod odd_port;
 mod process;
 mod reference;
 mod restart;
-mod routing;
 mod run;
 mod switch;
 mod table;

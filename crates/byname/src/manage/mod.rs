@@ -12,6 +12,7 @@ mod human;
 pub mod paint;
 pub mod reload;
 pub mod route;
+pub mod routing;
 pub mod status;
 pub mod strategy;
 pub mod table;
@@ -43,7 +44,7 @@ pub enum Command {
     /// List, show, set and unset forwarding strategies
     Strategy(strategy::StrategyArgs),
     /// Show what routing knows, and why; add and remove neighbors
-    Routing(crate::routing::RoutingArgs),
+    Routing(routing::RoutingArgs),
     /// Take over the changed configuration file
     Reload(reload::ReloadArgs),
 }
@@ -72,7 +73,7 @@ impl Command {
             Command::Channel(args) => face::run_channel(args, client),
             Command::Cs(args) => cs::run(args, client),
             Command::Strategy(args) => strategy::run(args, client),
-            Command::Routing(args) => crate::routing::run(args, client),
+            Command::Routing(args) => routing::run(args, client),
             Command::Reload(args) => reload::run(args, client),
         }
     }

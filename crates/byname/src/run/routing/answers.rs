@@ -10,7 +10,7 @@ use byname_wire::{Interest, Name, NameRef};
 
 use super::application::unix_ms;
 use super::faces::Faces;
-use crate::routing::report::{self, Explained, Status};
+use crate::manage::routing::report::{self, Explained, Status};
 
 /// Bytes of content in a segment.
 const SEGMENT_BYTES: usize = 7_000;

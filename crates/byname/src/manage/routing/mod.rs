@@ -11,9 +11,9 @@ use byname_wire::{Component, Name};
 use serde::de::DeserializeOwned;
 
 use self::report::{Explained, Neighbor, Page, Prefix, RouterSeen, Status};
+use super::face_uri::{canonical, parse_uri};
+use super::print;
 use crate::exit;
-use crate::manage::face_uri::{canonical, parse_uri};
-use crate::manage::print;
 use crate::tools::parse_name;
 use byname_client::Link;
 use byname_client::management::{LIFETIME, command, dataset_at};

@@ -73,6 +73,8 @@ class NdndRouter:
             "advertise_interval": ADVERTISE_MS, "router_dead_interval": DEAD_MS,
             "neighbors": [{"uri": uri} for uri in self.neighbours],
         }})
+        # The forwarder tells ndn-dv of a prefix once, and nobody hears it before ndn-dv is there.
+        wait_until(lambda: run(self, NDND, "dv", "status").returncode == 0, "ndn-dv's status", 10)
         return self
 
     def stop(self) -> None:

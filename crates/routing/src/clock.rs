@@ -44,6 +44,10 @@ impl Clock {
         self.unix_ms / 1000
     }
 
+    pub(crate) fn unix_micros(&self) -> u64 {
+        self.unix_ms.saturating_mul(1000)
+    }
+
     /// The time on the monotonic clock.
     pub(crate) fn monotonic_ms(&self, own_ms: u64) -> u64 {
         (i128::from(own_ms) - self.offset_ms).clamp(0, i128::from(u64::MAX)) as u64

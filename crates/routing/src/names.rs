@@ -79,14 +79,14 @@ impl Names {
         self.prefix_group.join_name(router)
     }
 
-    /// Name of this router's prefix sync Data.
-    pub(crate) fn own_prefix_sync_data(&self, boot: u64) -> Name {
+    /// Name of this router's prefix sync Data, made at a time in microseconds.
+    pub(crate) fn own_prefix_sync_data(&self, boot: u64, unix_micros: u64) -> Name {
         let publications = self.publications(self.router.as_ref());
-        publications.join_number(TIMESTAMP, boot).join(keyword(b"svs")).join_number(VERSION, SVS_VERSION)
+        publications.join_number(TIMESTAMP, boot).join(keyword(b"svs")).join_number(VERSION, unix_micros)
     }
 
     /// The router that a prefix sync Data's name claims, if the name has the right form:
-    /// `<group>/<router>/t=<boot>/32=svs/v=3`.
+    /// `<group>/<router>/t=<boot>/32=svs/v=<microseconds>`.
     pub(crate) fn sender_of_prefix_sync(&self, name: NameRef<'_>) -> Option<Name> {
         let rest = self.after_group(name)?;
         let depth = self.router.as_ref().len();
@@ -95,7 +95,7 @@ impl Names {
         let is_right = boot.typ == TIMESTAMP
             && svs == keyword(b"svs")
             && version.typ == VERSION
-            && version.number() == Some(SVS_VERSION);
+            && version.number().is_some();
         is_right.then(|| rest.prefix(depth).to_name())
     }
 
@@ -227,7 +227,8 @@ mod tests {
         let r1 = name("/ndn/r1");
         assert_eq!(names.publication(r1.as_ref(), 7, 3), name("/ndn/32=DV/32=PFS/ndn/r1/t=7/seq=3/v=0"));
         assert_eq!(names.snapshots(r1.as_ref(), 7), name("/ndn/32=DV/32=PFS/ndn/r1/t=7/32=SNAP"));
-        assert_eq!(names.own_prefix_sync_data(7), name("/ndn/32=DV/32=PFS/ndn/r1/t=7/32=svs/v=3"));
+        let own = names.own_prefix_sync_data(7, 1_700_000_000_000_000);
+        assert_eq!(own, name("/ndn/32=DV/32=PFS/ndn/r1/t=7/32=svs/v=1700000000000000"));
         assert_eq!(names.management, name("/localhost/nlsr"));
     }
 
@@ -235,10 +236,10 @@ mod tests {
     fn senders_are_read_from_sync_data() {
         let names = Names::new(&name("/ndn"), &name("/ndn/r1"), &Main);
         let sender = |uri| names.sender_of_prefix_sync(name(uri).as_ref());
-        assert_eq!(sender("/ndn/32=DV/32=PFS/ndn/r2/t=7/32=svs/v=3"), Some(name("/ndn/r2")));
-        assert_eq!(sender("/ndn/32=DV/32=PFS/ndn/r2/t=7/32=svs/v=2"), None);
+        assert_eq!(sender("/ndn/32=DV/32=PFS/ndn/r2/t=7/32=svs/v=1795550044123456"), Some(name("/ndn/r2")));
+        assert_eq!(sender("/ndn/32=DV/32=PFS/ndn/r2/t=7/32=svs/seq=3"), None);
         assert_eq!(sender("/ndn/32=DV/32=PFS/ndn/r2/t=7/32=svs"), None);
-        assert_eq!(sender("/ndn/32=DV/32=ADS/ndn/r2/t=7/32=svs/v=3"), None);
+        assert_eq!(sender("/ndn/32=DV/32=ADS/ndn/r2/t=7/32=svs/v=1795550044123456"), None);
     }
 
     #[test]

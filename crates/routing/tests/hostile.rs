@@ -180,7 +180,7 @@ fn vector_data(sender: &str, vector: &[(Name, u64, u64)]) -> Vec<u8> {
     for (router, boot, seq) in vector {
         tlv::push_state_entry(&mut entries, router.as_ref(), [SeqNoEntry { boot: *boot, seq: *seq }]);
     }
-    let data = DataBuilder::new(name(&format!("/net/32=DV/32=PFS{sender}/t={BOOT}/32=svs/v=3")));
+    let data = DataBuilder::new(name(&format!("/net/32=DV/32=PFS{sender}/t={BOOT}/32=svs/v={BOOT}000000")));
     data.content(tlv::encode_state_vector(&entries)).encode()
 }
 

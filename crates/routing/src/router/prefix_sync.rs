@@ -136,7 +136,7 @@ impl Router {
         for _ in 0..PARTS_MAX {
             let entries = self.next_part();
             let content = tlv::encode_state_vector(&entries);
-            let name = self.names.own_prefix_sync_data(self.config.boot);
+            let name = self.names.own_prefix_sync_data(self.config.boot, self.clock.unix_micros());
             let Some(data) = self.sign(name, content) else { return };
             self.counters.prefix_syncs_out += 1;
             let mut interest = InterestBuilder::new(self.names.prefix_sync_interest.clone(), self.nonce())

@@ -37,12 +37,10 @@ pub struct Suspensions {
 impl Suspensions {
     /// Wants a face to be suspended, or used again.
     pub fn want(&mut self, face: u64, suspends: bool) {
-        match self.faces.get_mut(&face) {
-            Some(entry) => entry.wanted = suspends,
-            None if suspends => {
-                drop(self.faces.insert(face, Entry { wanted: true, does: Some(false), told: None }));
-            }
-            None => {}
+        let is_known = self.faces.contains_key(&face);
+        if is_known || suspends {
+            let entry = self.faces.entry(face).or_insert(Entry { wanted: true, does: Some(false), told: None });
+            entry.wanted = suspends;
         }
     }
 
@@ -79,9 +77,10 @@ impl Suspensions {
     pub fn answered(&mut self, command: Command, is_done: bool) {
         let Some(entry) = self.faces.get_mut(&command.face) else { return };
         let Some((told, _)) = entry.told.take() else { return };
-        match is_done {
-            true => entry.does = Some(told),
-            false => drop(self.faces.remove(&command.face)),
+        if is_done {
+            entry.does = Some(told);
+        } else {
+            self.faces.remove(&command.face);
         }
     }
 

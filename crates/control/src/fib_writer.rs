@@ -12,7 +12,7 @@
 pub mod bulk;
 mod rebuild;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Display;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -250,6 +250,8 @@ pub struct FibWriter<F: Family = Names> {
     ids: HashMap<Arc<[F::Nexthop]>, EntryId>,
     /// Indexed by id.
     groups: Vec<Group<F::Nexthop>>,
+    /// Faces that workers do not use while others lead to the same names.
+    suspended: BTreeSet<FaceId>,
     free: Vec<EntryId>,
     /// Ids that no rule uses once the pending changes are applied.
     retired: Vec<EntryId>,
@@ -287,6 +289,7 @@ impl<F: Family> FibWriter<F> {
             tables,
             ids: HashMap::new(),
             groups: Vec::new(),
+            suspended: BTreeSet::new(),
             free: Vec::new(),
             retired: Vec::new(),
             unreclaimed: Vec::new(),
@@ -367,14 +370,51 @@ impl<F: Family> FibWriter<F> {
     /// Removes a face from all groups at once. Rules keep their groups until they are set again. The cost therefore
     /// depends on the number of groups, not on millions of rules.
     pub fn detach_face(&mut self, face: FaceId) {
-        for (id, group) in (0..).zip(&self.groups) {
-            if let Some(nexthops) = group.nexthops.as_deref()
-                && nexthops.iter().any(|n| F::face(n) == face)
-            {
-                let nexthops = nexthops.iter().filter(|n| F::face(n) != face).copied().collect();
-                F::set_group(&self.tables, EntryId(id), Some(NexthopGroup { nexthops }));
-            }
+        for id in self.groups_of(face) {
+            let others: Vec<_> = self.nexthops(id).iter().filter(|n| F::face(n) != face).copied().collect();
+            self.publish(id, &others);
         }
+    }
+
+    /// Lets workers use this face only for rules that have no other nexthop. Rules keep their groups, and new groups are
+    /// affected, too. Returns the number of groups that have changed. As with [`FibWriter::detach_face`], the cost does
+    /// not depend on the number of rules.
+    pub fn suspend_face(&mut self, face: FaceId) -> usize {
+        if !self.suspended.insert(face) {
+            return 0;
+        }
+        self.publish_groups_of(face)
+    }
+
+    /// Ends [`FibWriter::suspend_face`]. Returns the number of groups that have changed.
+    pub fn resume_face(&mut self, face: FaceId) -> usize {
+        if !self.suspended.remove(&face) {
+            return 0;
+        }
+        self.publish_groups_of(face)
+    }
+
+    fn publish_groups_of(&self, face: FaceId) -> usize {
+        let ids = self.groups_of(face);
+        ids.iter().for_each(|id| self.publish(*id, self.nexthops(*id)));
+        ids.len()
+    }
+
+    /// The groups with this face.
+    fn groups_of(&self, face: FaceId) -> Vec<EntryId> {
+        let leads_to = |group: &Group<F::Nexthop>| {
+            group.nexthops.iter().flat_map(|nexthops| &**nexthops).any(|n| F::face(n) == face)
+        };
+        (0..).zip(&self.groups).filter(|(_, group)| leads_to(group)).map(|(id, _)| EntryId(id)).collect()
+    }
+
+    /// Lets workers see the nexthops of a group, without those that are suspended. If all are, workers see them all:
+    /// nothing is lost by trying.
+    fn publish(&self, id: EntryId, nexthops: &[F::Nexthop]) {
+        let is_used = |nexthop: &&F::Nexthop| !self.suspended.contains(&F::face(nexthop));
+        let used: Box<[_]> = nexthops.iter().filter(is_used).copied().collect();
+        let nexthops = if used.is_empty() { nexthops.into() } else { used };
+        F::set_group(&self.tables, id, Some(NexthopGroup { nexthops }));
     }
 
     /// Makes room for this many more rules, so that the engines need not grow again and again. All changes so far become
@@ -500,7 +540,7 @@ impl<F: Family> FibWriter<F> {
             None => return None,
         };
         let nexthops: Arc<[F::Nexthop]> = nexthops.into();
-        F::set_group(&self.tables, id, Some(NexthopGroup { nexthops: (*nexthops).into() }));
+        self.publish(id, &nexthops);
         self.groups[id.0 as usize].nexthops = Some(nexthops.clone());
         self.ids.insert(nexthops, id);
         Some(id)
@@ -578,6 +618,39 @@ mod tests {
         fib.set(names[1].as_ref(), &mut groups[1], &nexthops(&[259]));
         assert_eq!(groups[1], Some(id), "ids are used again");
         assert_eq!(fib.failures(), 0);
+    }
+
+    #[test]
+    fn a_suspended_face_is_out_of_all_groups_that_have_others() {
+        let engine = LongestFirst::new(NameHashKey::new([1, 2]), 1 << 17);
+        let tables = Arc::new(Tables::new(engine.query()));
+        let mut fib: FibWriter = FibWriter::new(Box::new(engine), tables);
+        let names: Vec<Name> = (0..100_000).map(|i| format!("/a/{i}").parse().expect("a name")).collect();
+        let (mut groups, mut alone, mut late) = (vec![None; names.len()], None, None);
+        for (name, group) in names.iter().zip(&mut groups) {
+            fib.set(name.as_ref(), group, &nexthops(&[256, 257]));
+        }
+        let only: Name = "/only".parse().expect("a name");
+        fib.set(only.as_ref(), &mut alone, &nexthops(&[256]));
+        fib.commit();
+        let seen = |fib: &FibWriter, group: Option<EntryId>| {
+            let group = fib.tables().group(group.expect("set")).expect("set");
+            group.nexthops.iter().map(|n| n.face.0).collect::<Vec<_>>()
+        };
+        let group = groups[7];
+        assert_eq!(fib.suspend_face(FaceId(256)), 2, "two writes for a hundred thousand rules");
+        assert_eq!((seen(&fib, group), seen(&fib, alone)), (vec![257], vec![256]));
+        assert_eq!(fib.suspend_face(FaceId(256)), 0, "it is suspended already");
+        // A group that comes later.
+        let new: Name = "/new".parse().expect("a name");
+        fib.set(new.as_ref(), &mut late, &nexthops(&[256, 258]));
+        fib.commit();
+        assert_eq!(seen(&fib, late), [258]);
+        assert_eq!(fib.suspend_face(FaceId(257)), 1);
+        assert_eq!(seen(&fib, group), [256, 257], "there is no third");
+        assert_eq!((fib.resume_face(FaceId(256)), seen(&fib, group)), (3, vec![256]));
+        assert_eq!((fib.resume_face(FaceId(257)), seen(&fib, group)), (1, vec![256, 257]));
+        assert_eq!((fib.resume_face(FaceId(257)), seen(&fib, late)), (0, vec![256, 258]));
     }
 
     #[test]

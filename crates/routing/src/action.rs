@@ -68,8 +68,9 @@ pub enum Action {
         /// The face.
         face: FaceId,
     },
-    /// Use no route of this router through this face from now on: its neighbour is dead. A forwarder may do this in
-    /// one write. It may also ignore it, because [`Action::Unregister`] follows for each route.
+    /// Use no route of this router through this face from now on, where there are others: its neighbour is dead. A
+    /// forwarder does this in one step, however many routes there are. It may also ignore it, because
+    /// [`Action::Unregister`] follows for each route. It comes by itself: routes change with the next call.
     Suspend {
         /// The face.
         face: FaceId,

@@ -16,6 +16,8 @@ pub enum Command {
     RibRegister,
     RibUnregister,
     RibAnnounce,
+    RibSuspend,
+    RibResume,
     CsConfig,
     CsErase,
     StrategySet,
@@ -90,6 +92,8 @@ impl Command {
             Command::RibRegister => "rib/register",
             Command::RibUnregister => "rib/unregister",
             Command::RibAnnounce => "rib/announce",
+            Command::RibSuspend => "rib/suspend",
+            Command::RibResume => "rib/resume",
             Command::CsConfig => "cs/config",
             Command::CsErase => "cs/erase",
             Command::StrategySet => "strategy-choice/set",
@@ -120,6 +124,8 @@ impl Command {
             (Module::Rib, b"register") => Command::RibRegister,
             (Module::Rib, b"unregister") => Command::RibUnregister,
             (Module::Rib, b"announce") => Command::RibAnnounce,
+            (Module::Rib, b"suspend") => Command::RibSuspend,
+            (Module::Rib, b"resume") => Command::RibResume,
             (Module::Cs, b"config") => Command::CsConfig,
             (Module::Cs, b"erase") => Command::CsErase,
             (Module::StrategyChoice, b"set") => Command::StrategySet,
@@ -147,7 +153,8 @@ impl Command {
         match self {
             Command::FaceCreate => (URI, LOCAL_URI | LINK),
             Command::FaceUpdate => (0, FACE_ID | LINK),
-            Command::FaceDestroy => (FACE_ID, 0),
+            Command::FaceDestroy | Command::RibResume => (FACE_ID, 0),
+            Command::RibSuspend => (FACE_ID, EXPIRATION_PERIOD),
             Command::FaceMove => (THREAD, FACE_ID),
             Command::FibAddNexthop => (NAME, FACE_ID | COST),
             Command::FibRemoveNexthop => (NAME, FACE_ID),
@@ -182,7 +189,9 @@ impl Command {
         }
         let is_root = || parameters.name.as_ref().is_some_and(|name| name.as_ref().is_empty());
         match self {
-            Command::FaceDestroy if parameters.face_id == Some(0) => Err("FaceId must be valid".into()),
+            Command::FaceDestroy | Command::RibSuspend | Command::RibResume if parameters.face_id == Some(0) => {
+                Err("FaceId must be valid".into())
+            }
             Command::CsErase if parameters.count == Some(0) => Err("Count must be positive".into()),
             Command::StrategyUnset if is_root() => Err("Name must not be /".into()),
             _ if parameters.face_persistency.is_some_and(|p| p > PERSISTENCY_MAX) => {

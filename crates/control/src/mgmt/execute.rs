@@ -21,6 +21,8 @@ use byname_trust::validator::Outcome;
 pub(super) const ANNOUNCED_COST: u64 = 2048;
 /// Most packets that one `cs/erase` removes, as in NFD.
 const ERASE_MAX: usize = 256;
+/// Longest time for which a face is not used.
+const SUSPENDED_MAX_MS: u64 = 60_000;
 /// Lifetimes from this value on mean forever. It is the largest lifetime that ndn-cxx can express.
 const FOR_EVER_MS: u64 = i64::MAX as u64;
 
@@ -45,6 +47,8 @@ impl Management {
                 let names_hub = is_rib && self.is_hub_route(name, face) && signer.lists(name.as_ref());
                 if names_hub { Ok(()) } else { self.check_route(name.as_ref(), face, signer, incoming) }
             }
+            // All names are affected.
+            Command::RibSuspend | Command::RibResume => self.check_route(root.as_ref(), face, signer, incoming),
             Command::StrategySet | Command::StrategyUnset | Command::CsErase | Command::TraceStart
                 if !signer.covers(name.as_ref()) =>
             {
@@ -122,6 +126,13 @@ impl Management {
             Command::FibRemoveNexthop => self.fib_remove_nexthop(parameters, incoming),
             Command::RibRegister => self.rib_register(parameters, incoming, now),
             Command::RibUnregister => self.rib_unregister(parameters, incoming),
+            Command::RibSuspend => self.rib_suspend(parameters, incoming, now),
+            Command::RibResume => {
+                let face = face_of(&parameters, incoming);
+                let groups = self.rib.resume(&mut self.fib, face);
+                tracing::debug!(face = face.0, groups, "a face is used again");
+                ControlResponse::ok(&ControlParameters { count: Some(groups as u64), ..parameters })
+            }
             Command::FaceCreate
             | Command::ConfigReload
             | Command::ConfigConfirm
@@ -254,6 +265,18 @@ impl Management {
             self.announced.forget(name_of(&parameters), face);
         }
         ControlResponse::ok(&ControlParameters { face_id: Some(face.0), origin: Some(origin), ..parameters })
+    }
+
+    fn rib_suspend(&mut self, parameters: ControlParameters, incoming: FaceId, now: Moment) -> ControlResponse {
+        let face = face_of(&parameters, incoming);
+        if !self.face_exists(face) {
+            return ControlResponse::new(410, "Face not found");
+        }
+        let period_ms = parameters.expiration_period_ms.unwrap_or(SUSPENDED_MAX_MS).min(SUSPENDED_MAX_MS);
+        let groups = self.rib.suspend(&mut self.fib, face, now.ms.saturating_add(period_ms));
+        tracing::debug!(face = face.0, groups, "a face is not used where there are others");
+        let (count, expiration_period_ms) = (Some(groups as u64), Some(period_ms));
+        ControlResponse::ok(&ControlParameters { count, expiration_period_ms, ..parameters })
     }
 
     /// `None`: the answer comes when the certificates of the announcement's signer are there.

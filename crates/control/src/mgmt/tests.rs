@@ -34,6 +34,7 @@ mod learning;
 mod limits;
 mod moving;
 mod reload;
+mod suspended;
 mod trace;
 mod traffic;
 mod trust;

@@ -12,6 +12,7 @@ mod inherit;
 mod journal;
 mod load;
 mod routes;
+mod suspended;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -142,6 +143,8 @@ pub struct Rib {
     searches: VecDeque<Search>,
     /// When stale routes are removed.
     stale_until_ms: Option<u64>,
+    /// Faces that are not used where there are others, and until when.
+    suspended: BTreeMap<FaceId, u64>,
     journal: Option<Vec<JournalEntry>>,
     /// Number of routes in [`Layer::Rib`].
     routes: usize,
@@ -167,6 +170,7 @@ impl Rib {
             expiring: 0,
             searches: VecDeque::new(),
             stale_until_ms: None,
+            suspended: BTreeMap::new(),
             journal: None,
             routes: 0,
             stored: 0,
@@ -317,6 +321,7 @@ impl Rib {
     /// Removes all routes of a face. If there are many, forwarding to the face ends at once, and [`Rib::search_step`]
     /// removes the routes.
     pub fn remove_face(&mut self, fib: &mut FibWriter, face: FaceId) {
+        self.resume(fib, face);
         let Some(FaceRoutes { names, .. }) = self.faces.remove(&face) else { return };
         if let Some(names) = names {
             for name in names {
@@ -356,12 +361,13 @@ impl Rib {
     /// Deadline of the next route to expire. It may be outdated if that route was removed or refreshed.
     pub fn next_deadline_ms(&self) -> Option<u64> {
         let expires = self.deadlines.peek().map(|Reverse((at, _))| *at);
-        expires.into_iter().chain(self.stale_until_ms).min()
+        expires.into_iter().chain(self.stale_until_ms).chain(self.suspended.values().copied()).min()
     }
 
     /// Removes routes that are due at `now_ms`, for at most `names_max` names. If stale routes are due,
-    /// [`Rib::search_step`] removes them.
+    /// [`Rib::search_step`] removes them. Suspended faces that are due are used again.
     pub fn expire(&mut self, fib: &mut FibWriter, now_ms: u64, names_max: usize) {
+        self.resume_due(fib, now_ms);
         if self.stale_until_ms.take_if(|at| *at <= now_ms).is_some() {
             self.searches.push_back(Search { stale: true, ..Search::default() });
         }

@@ -411,3 +411,29 @@ fn faces_that_get_their_first_route_or_lose_their_last_are_told() {
     assert_eq!(rib.take_routed().len(), 2);
     assert!(!rib.has_routes(FaceId(256)) && !rib.has_routes(FaceId(257)));
 }
+
+#[test]
+fn suspended_faces_come_back_by_themselves_and_go_with_their_routes() {
+    let (mut rib, mut fib) = (Rib::new(100), fib());
+    let a = name("/a");
+    rib.register(&mut fib, a.as_ref(), &route(256, 1, 1)).expect("there is room");
+    rib.register(&mut fib, a.as_ref(), &route(257, 2, 1)).expect("there is room");
+    fib.commit();
+    assert_eq!((rib.suspend(&mut fib, FaceId(256), 500), rule(&fib, &a)), (1, vec![(257, 2)]));
+    assert_eq!(rib.next_deadline_ms(), Some(500));
+    // Longer.
+    rib.suspend(&mut fib, FaceId(256), 900);
+    rib.expire(&mut fib, 899, 10);
+    assert_eq!((rule(&fib, &a), rib.next_deadline_ms()), (vec![(257, 2)], Some(900)));
+    rib.expire(&mut fib, 900, 10);
+    assert_eq!((rule(&fib, &a), rib.next_deadline_ms()), (vec![(256, 1), (257, 2)], None));
+
+    rib.suspend(&mut fib, FaceId(256), 5_000);
+    assert!(rib.unregister(&mut fib, a.as_ref(), FaceId(256), 0));
+    fib.commit();
+    assert_eq!((rule(&fib, &a), rib.resume(&mut fib, FaceId(256))), (vec![(257, 2)], 0));
+    rib.suspend(&mut fib, FaceId(257), 5_000);
+    rib.remove_face(&mut fib, FaceId(257));
+    fib.commit();
+    assert_eq!((rule(&fib, &a), rib.next_deadline_ms()), (vec![], None));
+}

@@ -115,8 +115,8 @@ impl Router {
         }
     }
 
-    /// Looks at all links: what went down, and what may be used again.
-    pub(super) fn update_links(&mut self) {
+    /// Looks at all links: what went down, and what may be used again. Returns whether one that was used went down.
+    pub(super) fn update_links(&mut self) -> bool {
         let now_ms = self.now_ms();
         let mut changes = Vec::new();
         let mut silent = Vec::new();
@@ -130,12 +130,14 @@ impl Router {
                 }
             }
         }
+        let is_cut = changes.iter().any(|(.., change)| matches!(change, Change::Down(_)));
         for (id, face, change) in changes {
             self.on_link_changed(id, face, change);
         }
         for (id, face) in silent {
             self.remove_link(id, face, DownReason::Silent);
         }
+        is_cut
     }
 
     fn on_link_changed(&mut self, id: RouterId, face: FaceId, change: Change) {

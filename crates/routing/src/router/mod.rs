@@ -262,6 +262,15 @@ impl Router {
         if self.is_stopped { MS_MAX } else { self.clock.monotonic_ms(self.due_ms) }
     }
 
+    /// Whether the routes are those that follow from what is known. If not, [`Router::poll`] computes some more at once.
+    pub fn is_settled(&self) -> bool {
+        !self.has_changes() && self.actions.is_empty()
+    }
+
+    fn has_changes(&self) -> bool {
+        !self.dirty_routers.is_empty() || !self.dirty_prefixes.is_empty()
+    }
+
     /// Signs with another key from now on.
     pub fn set_signer(&mut self, signer: Signer) {
         self.signer = signer;
@@ -304,15 +313,18 @@ impl Router {
 
     /// Lets changes have their effects, and finds out when something is due next.
     fn settle(&mut self) {
-        self.update_links();
-        self.update_routes();
+        // The forwarder hears of a dead link first, and of routes afterwards: there may be many.
+        let is_cut = self.update_links();
+        if !is_cut {
+            self.update_routes();
+        }
         self.send_fetches();
         self.due_ms = self.find_due();
     }
 
     fn find_due(&self) -> u64 {
         let now_ms = self.now_ms();
-        if !self.dirty_prefixes.is_empty() || !self.fetcher.is_idle() {
+        if self.has_changes() || !self.fetcher.is_idle() {
             return now_ms;
         }
         let timers = [

@@ -5,13 +5,13 @@
 use std::time::Duration;
 
 use byname_routing::explain::WayUse;
-use byname_routing::{Command, Config, Event, Policy};
-use byname_wire::Name;
+use byname_routing::{Action, Command, Config, Event, Policy, Router};
+use byname_wire::{FaceId, Name};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::checks::{check_routes, next_link};
-use crate::net::{Net, SECOND};
+use crate::net::{Net, SECOND, face};
 
 /// Number of routers in the long version.
 fn long() -> Option<usize> {
@@ -141,6 +141,43 @@ fn many_prefixes_of_one_router() {
         });
         println!("{record}");
     }
+}
+
+/// All actions that wait.
+fn drain(router: &mut Router) -> Vec<Action> {
+    std::iter::from_fn(|| router.next_action()).collect()
+}
+
+#[test]
+fn a_dead_link_is_one_action_however_many_prefixes_there_are() {
+    let prefixes = long().map_or(20_000, |routers| routers * 100);
+    // A ring: from 1, the other way to 0 is an alternative.
+    let mut net = Net::new(3, 5, |_: &mut Config| {});
+    for node in 0..3 {
+        net.connect(node, (node + 1) % 3, true);
+    }
+    net.run(5 * SECOND);
+    for i in 0..prefixes {
+        let prefix = format!("/app/{i}").parse().unwrap();
+        net.tell(0, Event::Announced { prefix, face: FaceId(500), cost: 0 });
+    }
+    net.run(20 * SECOND);
+    let moment = net.moment();
+    let router = &mut net.nodes[1].router;
+    assert_eq!(router.status().fib_entries, prefixes + 2);
+    router.handle(Event::FaceDown { face: face(0) }, moment);
+    let first = drain(router);
+    assert!(first.contains(&Action::Suspend { face: face(0) }));
+    let is_route = |action: &Action| matches!(action, Action::Register { .. } | Action::Unregister { .. });
+    assert!(!first.iter().any(is_route) && first.len() < 10, "{}", first.len());
+    // The routes follow, and no call takes long.
+    let mut changes = 0;
+    while !router.is_settled() {
+        router.poll(moment);
+        changes += drain(router).into_iter().filter(is_route).count();
+    }
+    // The other way was there before, so each prefix only loses a route.
+    assert!((prefixes..prefixes + 10).contains(&changes), "{changes}");
 }
 
 #[test]

@@ -128,7 +128,7 @@ impl Net {
         Router::new(config, Signer::digest(), self.moment()).unwrap()
     }
 
-    fn moment(&self) -> Moment {
+    pub fn moment(&self) -> Moment {
         Moment { ms: 1_000_000 + self.now_ms, unix_ms: UNIX_START * 1000 + self.now_ms }
     }
 
@@ -433,7 +433,10 @@ impl Node {
         let Some(prefix) = prefixes.into_iter().find(|prefix| self.fib.contains_key(prefix)) else {
             return Vec::new();
         };
-        let usable = |face: &Option<FaceId>| *face != from && face.is_none_or(|face| !self.suspended.contains(&face));
+        let is_suspended = |face: &Option<FaceId>| face.is_some_and(|face| self.suspended.contains(&face));
+        // A suspended face is used only where there is no other.
+        let has_others = self.fib[&prefix].keys().any(|face| !is_suspended(face));
+        let usable = |face: &Option<FaceId>| *face != from && !(has_others && is_suspended(face));
         let routes = self.fib[&prefix].iter().filter(|(face, _)| usable(face));
         if self.multicast.iter().any(|multicast| multicast.as_ref().is_prefix_of(&name.as_ref())) {
             return routes.map(|(face, _)| *face).collect();

@@ -63,9 +63,26 @@ impl Application {
                 let wire = self.commands.command(("faces", "destroy"), &parameters, Purpose::DestroyFace, now);
                 self.link.send(&wire, Fields::default());
             }
-            // The routes through the face are unregistered one by one: management has no command for all of them.
-            Action::Suspend { .. } | Action::Resume { .. } => {}
+            // At once: routes may wait for others.
+            Action::Suspend { face } => {
+                self.suspensions.want(face.0, true);
+                self.suspend(now);
+            }
+            Action::Resume { face } => {
+                self.suspensions.want(face.0, false);
+                self.suspend(now);
+            }
             Action::Note(note) => log(&note),
+        }
+    }
+
+    /// Sends the commands about suspended faces that are due.
+    pub(super) fn suspend(&mut self, now: Instant) {
+        for command in self.suspensions.due(now) {
+            let parameters = ControlParameters { face_id: Some(command.face), ..ControlParameters::default() };
+            let verb = if command.suspends { "suspend" } else { "resume" };
+            let wire = self.commands.command(("rib", verb), &parameters, Purpose::Suspension(command), now);
+            self.link.send(&wire, Fields::default());
         }
     }
 
@@ -122,6 +139,7 @@ impl Application {
                 }
                 self.registrations.answered(&command, is_done, now);
             }
+            Purpose::Suspension(command) => self.suspensions.answered(command, is_done),
             Purpose::CreateFace { uri } => {
                 // 409: the face exists.
                 let face = response.parameters().ok().and_then(|parameters| parameters.face_id);
@@ -146,8 +164,8 @@ impl Application {
     pub(super) fn unanswered(&mut self, purpose: Purpose) {
         let now = Instant::now();
         match purpose {
-            // The routes have times of their own.
-            Purpose::Route(_) | Purpose::DestroyFace => {}
+            // Routes and suspensions have times of their own.
+            Purpose::Route(_) | Purpose::Suspension(_) | Purpose::DestroyFace => {}
             Purpose::CreateFace { uri } => {
                 self.tell(Event::FaceFailed { uri: &uri, why: "the router does not answer" });
                 self.act();

@@ -25,6 +25,7 @@ use super::link::{Fields, Link, Received};
 use super::measures::Measures;
 use super::registrations::Registrations;
 use super::settings;
+use super::suspensions::Suspensions;
 
 /// Bit of LocalFieldsEnabled in the flags of a face.
 const LOCAL_FIELDS: u64 = 1;
@@ -52,6 +53,7 @@ pub struct Application {
     pub(super) core: Router,
     pub(super) commands: Commands,
     pub(super) registrations: Registrations,
+    pub(super) suspensions: Suspensions,
     pub(super) faces: Faces,
     pub(super) checks: Checks<ValidationId>,
     pub(super) measures: Measures,
@@ -130,6 +132,7 @@ impl Application {
             core,
             commands,
             registrations: Registrations::default(),
+            suspensions: Suspensions::default(),
             faces: Faces::default(),
             checks,
             measures,
@@ -284,6 +287,10 @@ impl Application {
             self.set(what, parameters, now);
         }
         self.register(now);
+        if self.registrations.is_settled() && self.core.is_settled() {
+            self.suspensions.end_all();
+        }
+        self.suspend(now);
         if self.keys_at <= now {
             self.keys_at = now + KEYS_INTERVAL;
             self.read_keys();
@@ -300,8 +307,9 @@ impl Application {
         let checks = self.checks.next_deadline_ms().and_then(|ms| self.clock.instant(ms));
         let core = self.clock.instant(self.core.wake_at_ms());
         let refused = self.refused.iter().map(|(at, ..)| *at).min();
-        let others = [refused, checks, core, self.commands.next_deadline(), self.registrations.next_deadline(now)];
-        others.into_iter().flatten().chain([self.keys_at, self.measures_at]).min().unwrap_or(now)
+        let told = [self.registrations.next_deadline(now), self.suspensions.next_deadline(now)];
+        let others = [refused, checks, core, self.commands.next_deadline()].into_iter().chain(told);
+        others.flatten().chain([self.keys_at, self.measures_at]).min().unwrap_or(now)
     }
 
     /// Reads the folder of keys. A renewed certificate is used at once; what cannot be used changes nothing.
@@ -380,6 +388,7 @@ impl Application {
             News::Down(face) => self.tell(Event::FaceDown { face: FaceId(face) }),
             News::Destroyed(face) => {
                 self.registrations.face_gone(face);
+                self.suspensions.face_gone(face);
                 self.tell(Event::FaceDestroyed { face: FaceId(face) });
             }
         }

@@ -10,7 +10,7 @@ use byname_wire::interest::InterestBuilder;
 use byname_wire::name::component_type;
 use byname_wire::{Component, Data, Name, NameRef};
 
-use super::registrations;
+use super::{registrations, suspensions};
 
 /// How long to wait for an answer to a command or for a segment.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -24,6 +24,8 @@ const DATASET_BYTES_MAX: usize = 1 << 30;
 pub enum Purpose {
     /// A route.
     Route(registrations::Command),
+    /// A face that is suspended or used again.
+    Suspension(suspensions::Command),
     /// A face to this URI.
     CreateFace {
         /// As it was asked for.

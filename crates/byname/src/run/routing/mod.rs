@@ -4,7 +4,8 @@
 //! creates faces by management commands, and hears of this host's prefixes by readvertisement.
 //!
 //! - [`application`]: the loop, packets and time. [`acting`]: what the protocol wants done, and the router's answers.
-//! - [`registrations`] and [`commands`]: how routes get into the router. [`faces`]: what becomes of faces.
+//! - [`registrations`] and [`commands`]: how routes get into the router. [`suspensions`]: how it leaves dead neighbours at
+//!   once. [`faces`]: what becomes of faces.
 //! - [`identity`] and [`checks`]: this router's keys, and whom to believe.
 //! - [`answers`]: what `byname routing` shows.
 
@@ -20,6 +21,7 @@ mod measures;
 mod options;
 mod registrations;
 mod settings;
+mod suspensions;
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;

@@ -92,10 +92,8 @@ impl Names {
         let depth = self.router.as_ref().len();
         let parts: Vec<Component<'_>> = rest.components().skip(depth).collect();
         let [boot, svs, version] = parts[..] else { return None };
-        let is_right = boot.typ == TIMESTAMP
-            && svs == keyword(b"svs")
-            && version.typ == VERSION
-            && version.number().is_some();
+        let is_right =
+            boot.typ == TIMESTAMP && svs == keyword(b"svs") && version.typ == VERSION && version.number().is_some();
         is_right.then(|| rest.prefix(depth).to_name())
     }
 

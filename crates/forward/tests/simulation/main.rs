@@ -17,14 +17,15 @@ mod threads;
 
 use std::time::Duration;
 
-use apps::{Consumer, Flooder, Producer};
+use apps::{Flooder, consumer, producer};
+use byname_embed::{AppId, Consumer, Faults, NodeId, Producer};
 use byname_forward::worker::{CsPolicy, WorkerConfig};
-use byname_wire::NackReason;
-use network::{Faults, Network};
+use byname_wire::{NackReason, Name};
+use network::Network;
 use rand::RngExt;
 
-fn names(prefix: &str, range: std::ops::Range<usize>) -> impl Iterator<Item = String> {
-    range.map(move |i| format!("{prefix}/item/{i}"))
+fn names(prefix: &str, range: std::ops::Range<usize>) -> impl Iterator<Item = Name> {
+    range.map(move |i| format!("{prefix}/item/{i}").parse().expect("a name"))
 }
 
 fn small() -> WorkerConfig {
@@ -39,13 +40,13 @@ fn a_line_of_three_delivers_each_item_once() {
         let (up, _) = net.link(pair[0], pair[1], Faults::NONE);
         net.route(pair[0], "/p", &[up]);
     }
-    let (producer, face) = net.app(routers[2], Producer { freshness_ms: 1000, ..Default::default() });
+    let (server, face) = net.attach(routers[2], producer().freshness(Duration::from_secs(1)));
     net.route(routers[2], "/p", &[face]);
-    let (consumer, _) = net.app(routers[0], Consumer::new(names("/p", 0..500), 2));
+    let (consumer, _) = net.attach(routers[0], consumer(names("/p", 0..500), 2));
     net.settle();
-    let consumer = net.app_as::<Consumer>(consumer);
-    assert_eq!((consumer.fetched, consumer.expressed, consumer.timeouts), (500, 500, 0));
-    assert_eq!(net.app_as::<Producer>(producer).interests, 500);
+    let fetched = net.app::<Consumer>(consumer).fetched();
+    assert_eq!((fetched.names, fetched.interests, fetched.timeouts), (500, 500, 0));
+    assert_eq!(net.app::<Producer>(server).interests(), 500);
 }
 
 /// Two lossy paths from left to right, and consumers on the left that ask for overlapping names.
@@ -55,7 +56,7 @@ fn diamond(
     strategy: &str,
     config: &WorkerConfig,
     tries_max: usize,
-) -> (Network, Vec<usize>) {
+) -> (Network, Vec<AppId>) {
     let mut net = Network::new(seed);
     let [left, up, down, right] = std::array::from_fn(|_| net.router(config.clone()));
     for (i, middle) in [up, down].into_iter().enumerate() {
@@ -67,7 +68,7 @@ fn diamond(
     // All items have both paths; the upper one is cheaper.
     let (to_up, to_down) = (byname_forward::FaceId(256), byname_forward::FaceId(257));
     net.route(left, "/p/item", &[to_up, to_down]);
-    let (_, face) = net.app(right, Producer { freshness_ms: 100, ..Default::default() });
+    let (_, face) = net.attach(right, producer().freshness(Duration::from_millis(100)));
     net.route(right, "/p", &[face]);
     for node in [left, up, down, right] {
         net.strategy(node, "/", strategy);
@@ -75,8 +76,8 @@ fn diamond(
     let consumers = (0..3u64)
         .map(|i| {
             let from = 100 * i as usize;
-            let wishes = Consumer::new(names("/p", from..from + 200), seed ^ i).tries_max(tries_max);
-            net.app(left, if i == 2 { wishes.can_be_prefix() } else { wishes }).0
+            let wishes = consumer(names("/p", from..from + 200), seed ^ i).tries_max(tries_max);
+            net.attach(left, if i == 2 { wishes.can_be_prefix() } else { wishes }).0
         })
         .collect();
     (net, consumers)
@@ -84,14 +85,20 @@ fn diamond(
 
 #[test]
 fn lossy_links_delay_consumers_but_cheat_none() {
-    let faults = Faults { loss: 0.1, duplicates: 0.1, delay_ms: 3, jitter_ms: 20, ..Faults::NONE };
+    let faults = Faults {
+        loss: 0.1,
+        duplicates: 0.1,
+        delay: Duration::from_millis(3),
+        jitter: Duration::from_millis(20),
+        ..Faults::NONE
+    };
     for seed in 0..8 {
         for strategy in ["best-route", "multicast", "asf", "access", "random"] {
             let (mut net, consumers) = diamond(seed, faults, strategy, &small(), usize::MAX);
             net.run_for(Duration::from_secs(600));
             for &consumer in &consumers {
-                let consumer = net.app_as::<Consumer>(consumer);
-                assert_eq!(consumer.fetched, 200, "seed {seed}, {strategy}: {} sent", consumer.expressed);
+                let fetched = net.app::<Consumer>(consumer).fetched();
+                assert_eq!(fetched.names, 200, "seed {seed}, {strategy}: {} sent", fetched.interests);
             }
             net.settle();
         }
@@ -100,13 +107,19 @@ fn lossy_links_delay_consumers_but_cheat_none() {
 
 #[test]
 fn corrupted_packets_break_no_rule() {
-    let faults = Faults { loss: 0.02, duplicates: 0.05, corruption: 0.2, delay_ms: 2, jitter_ms: 10 };
+    let faults = Faults {
+        loss: 0.02,
+        duplicates: 0.05,
+        corruption: 0.2,
+        delay: Duration::from_millis(2),
+        jitter: Duration::from_millis(10),
+    };
     for seed in 0..10 {
         for cs_policy in [CsPolicy::Lru, CsPolicy::S3Fifo] {
             let config = WorkerConfig { cs_policy, ..small() };
             let (mut net, consumers) = diamond(seed, faults, "best-route", &config, 5);
             net.run_for(Duration::from_secs(60));
-            let fetched: usize = consumers.iter().map(|&c| net.app_as::<Consumer>(c).fetched).sum();
+            let fetched: usize = consumers.iter().map(|&c| net.app::<Consumer>(c).fetched().names).sum();
             // Content stores may hold corrupted Data. Consumers give such names up.
             assert!(fetched > 200, "seed {seed}: {fetched}");
             net.settle();
@@ -134,16 +147,16 @@ fn interests_that_go_round_in_circles_die() {
             net.route(node, "/p", &ways);
             net.strategy(node, "/", strategy);
         }
-        let (consumer, _) = net.app(nodes[0], Consumer::new(names("/p", 0..20), 6).lifetime_ms(300));
+        let (consumer, _) = net.attach(nodes[0], consumer(names("/p", 0..20), 6).lifetime(Duration::from_millis(300)));
         net.run_for(Duration::from_secs(5));
-        net.stop(consumer);
+        net.app_mut::<Consumer>(consumer).stop();
         net.settle();
-        let consumer = net.app_as::<Consumer>(consumer);
-        assert_eq!(consumer.fetched, 0);
+        let fetched = net.app::<Consumer>(consumer).fetched().clone();
+        assert_eq!(fetched.names, 0);
         let sent: u64 = nodes.iter().map(|&n| net.ledger(n).interests_out()).sum();
         // Each node sends each Interest at most once along each path.
-        let most = 5 * ways_each * consumer.expressed as u64;
-        assert!(sent <= most, "{strategy}: {sent} sent for {}", consumer.expressed);
+        let most = 5 * ways_each * fetched.interests as u64;
+        assert!(sent <= most, "{strategy}: {sent} sent for {}", fetched.interests);
         assert!(sent >= 5 * 20, "{strategy}: they did go round");
     }
 }
@@ -152,19 +165,19 @@ fn interests_that_go_round_in_circles_die() {
 fn on_a_shared_medium_nobody_repeats_what_all_have_heard() {
     for (seed, loss) in [(1, 0.0), (2, 0.1), (3, 0.1)] {
         let mut net = Network::new(seed);
-        let nodes: [usize; 4] = std::array::from_fn(|_| net.router(small()));
-        let faces = net.medium(&nodes, Faults { loss, jitter_ms: 3, ..Faults::NONE });
+        let nodes: [NodeId; 4] = std::array::from_fn(|_| net.router(small()));
+        let faces = net.medium(&nodes, Faults { loss, jitter: Duration::from_millis(3), ..Faults::NONE });
         for (&node, &face) in nodes.iter().zip(&faces) {
             net.route(node, "/", &[face]);
             net.strategy(node, "/", "multicast");
         }
-        let (_, face) = net.app(nodes[3], Producer::default());
+        let (_, face) = net.attach(nodes[3], producer());
         net.route(nodes[3], "/p", &[face]);
         let consumers: Vec<_> =
-            (0..2).map(|i| net.app(nodes[i], Consumer::new(names("/p", 0..100), seed + i as u64)).0).collect();
+            (0..2).map(|i| net.attach(nodes[i], consumer(names("/p", 0..100), seed + i as u64)).0).collect();
         net.run_for(Duration::from_secs(200));
         for &consumer in &consumers {
-            assert_eq!(net.app_as::<Consumer>(consumer).fetched, 100, "seed {seed}");
+            assert_eq!(net.app::<Consumer>(consumer).fetched().names, 100, "seed {seed}");
         }
         // A bystander hears every Interest and sends none: its only nexthop is their ingress.
         assert_eq!(net.ledger(nodes[2]).interests_out(), 0);
@@ -178,20 +191,20 @@ fn without_a_producer_consumers_hear_nacks() {
     let [near, far] = std::array::from_fn(|_| net.router(small()));
     let (up, _) = net.link(near, far, Faults::NONE);
     net.route(near, "/", &[up]);
-    let (consumer, _) = net.app(near, Consumer::new(names("/p", 0..50), 8));
+    let (consumer, _) = net.attach(near, consumer(names("/p", 0..50), 8));
     net.run_for(Duration::from_secs(2));
     let no_route = NackReason::NoRoute.number();
-    assert!(net.app_as::<Consumer>(consumer).nacks[&no_route] >= 8);
+    assert!(net.app::<Consumer>(consumer).fetched().nacks[&no_route] >= 8);
     // One producer refuses, then another answers.
-    let (refusing, face) = net.app(far, Producer { refuses: Some(NackReason::Congestion), ..Default::default() });
+    let (refusing, face) = net.attach(far, producer().refusing(NackReason::Congestion));
     net.route(far, "/p", &[face]);
     net.run_for(Duration::from_secs(2));
-    assert!(net.app_as::<Producer>(refusing).interests > 0);
-    assert!(net.app_as::<Consumer>(consumer).nacks[&NackReason::Congestion.number()] > 0);
-    let (_, face) = net.app(far, Producer::default());
+    assert!(net.app::<Producer>(refusing).interests() > 0);
+    assert!(net.app::<Consumer>(consumer).fetched().nacks[&NackReason::Congestion.number()] > 0);
+    let (_, face) = net.attach(far, producer());
     net.route(far, "/p", &[face]);
     net.run_for(Duration::from_secs(10));
-    assert_eq!(net.app_as::<Consumer>(consumer).fetched, 50);
+    assert_eq!(net.app::<Consumer>(consumer).fetched().names, 50);
     net.settle();
 }
 
@@ -201,27 +214,27 @@ fn a_flood_of_distinct_names_fills_no_more_than_its_share() {
     let [near, far] = std::array::from_fn(|_| net.router(small()));
     let (up, _) = net.link(near, far, Faults::NONE);
     net.route(near, "/", &[up]);
-    let (_, face) = net.app(far, Producer::default());
+    let (_, face) = net.attach(far, producer());
     net.route(far, "/p", &[face]);
     // The flood gets no answers, so its Interests stay until their lifetimes end.
-    let (hole, face) = net.app(far, Flooder { prefix: String::new(), names_per_ms: 0, left: 0 });
+    let (hole, face) = net.attach(far, Flooder { prefix: String::new(), names_per_ms: 0, left: 0 });
     net.route(far, "/flood", &[face]);
-    net.app(near, Flooder { prefix: "/flood".into(), names_per_ms: 20, left: 30_000 });
-    let (polite, _) = net.app(near, Consumer::new(names("/p", 0..100), 10));
+    net.attach(near, Flooder { prefix: "/flood".into(), names_per_ms: 20, left: 30_000 });
+    let (polite, _) = net.attach(near, consumer(names("/p", 0..100), 10));
     net.run_for(Duration::from_secs(30));
-    let consumer = net.app_as::<Consumer>(polite);
-    assert_eq!((consumer.fetched, consumer.timeouts), (100, 0), "the flood does not hurt who asks little");
-    let counters = net.worker(near).counters();
+    let fetched = net.app::<Consumer>(polite).fetched();
+    assert_eq!((fetched.names, fetched.timeouts), (100, 0), "the flood does not hurt who asks little");
+    let counters = net.forwarder(near).counters();
     let dropped = counters.drops.iter().find(|(reason, _)| *reason == "pit-full").expect("a reason").1;
     assert!(dropped > 20_000, "{dropped}");
-    net.stop(hole);
+    net.app_mut::<Flooder>(hole).left = 0;
     net.settle();
 }
 
 #[test]
 fn routes_and_faces_change_under_traffic() {
     for seed in 0..5 {
-        let faults = Faults { loss: 0.02, jitter_ms: 4, ..Faults::NONE };
+        let faults = Faults { loss: 0.02, jitter: Duration::from_millis(4), ..Faults::NONE };
         let mut net = Network::new(seed);
         let [left, up, down, right] = std::array::from_fn(|_| net.router(small()));
         let (to_up, _) = net.link(left, up, faults);
@@ -230,18 +243,19 @@ fn routes_and_faces_change_under_traffic() {
         let (down_right, _) = net.link(down, right, faults);
         net.route(up, "/p", &[up_right]);
         net.route(down, "/p", &[down_right]);
-        let (_, face) = net.app(right, Producer::default());
+        let (_, face) = net.attach(right, producer());
         net.route(right, "/", &[face]);
         net.route(left, "/", &[to_up]);
-        let (consumer, _) = net.app(left, Consumer::new(names("/p", 0..2000), seed));
+        let (consumer, _) = net.attach(left, consumer(names("/p", 0..2000), seed));
         for round in 0..40 {
             net.run_for(Duration::from_millis(50));
-            let ways = if net.random.random_bool(0.5) { [to_up, to_down] } else { [to_down, to_up] };
-            let prefix = ["/p", "/p/item", "/p/item/7", "/p/item/1999"][net.random.random_range(0..4)];
-            let few = net.random.random_range(0..3);
-            net.route(left, prefix, &ways[..few]);
+            let ways = if net.random().random_bool(0.5) { [to_up, to_down] } else { [to_down, to_up] };
+            let prefix = ["/p", "/p/item", "/p/item/7", "/p/item/1999"][net.random().random_range(0..4)];
+            let few = net.random().random_range(0..3);
+            let ways: Vec<_> = ways[..few].iter().copied().filter(|way| net.forwarder(left).has_face(*way)).collect();
+            net.route(left, prefix, &ways);
             if round == 20 {
-                net.face_down(left, to_up);
+                net.forwarder(left).remove_face(to_up);
                 net.route(left, "/", &[to_down]);
             }
         }
@@ -249,26 +263,26 @@ fn routes_and_faces_change_under_traffic() {
             net.route(left, prefix, &[]);
         }
         net.run_for(Duration::from_secs(120));
-        assert_eq!(net.app_as::<Consumer>(consumer).fetched, 2000, "seed {seed}");
+        assert_eq!(net.app::<Consumer>(consumer).fetched().names, 2000, "seed {seed}");
         net.settle();
     }
 }
 
 /// Routers in a ring with a chord, which learn all routes. The producer is opposite the consumers.
-fn learning_ring(seed: u64, faults: Faults) -> (Network, [usize; 6], Vec<usize>) {
+fn learning_ring(seed: u64, faults: Faults) -> (Network, [NodeId; 6], Vec<AppId>) {
     let mut net = Network::new(seed);
-    let nodes: [usize; 6] = std::array::from_fn(|_| net.router(small()));
+    let nodes: [NodeId; 6] = std::array::from_fn(|_| net.router(small()));
     for (a, b) in [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0), (1, 4)] {
         net.link(nodes[a], nodes[b], faults);
     }
     for node in nodes {
         net.strategy(node, "/", "self-learning");
     }
-    let (_, face) = net.app(nodes[3], Producer { freshness_ms: 100, ..Default::default() });
+    let (_, face) = net.attach(nodes[3], producer().freshness(Duration::from_millis(100)));
     net.route(nodes[3], "/p", &[face]);
     net.announce(nodes[3], "/p");
     let consumers = [0, 5]
-        .map(|at| net.app(nodes[at], Consumer::new(names("/p", 300 * at..300 * at + 200), seed ^ at as u64)).0)
+        .map(|at| net.attach(nodes[at], consumer(names("/p", 300 * at..300 * at + 200), seed ^ at as u64)).0)
         .into();
     (net, nodes, consumers)
 }
@@ -278,8 +292,8 @@ fn routers_learn_where_a_producer_is_and_flood_no_more() {
     let (mut net, nodes, consumers) = learning_ring(11, Faults::NONE);
     net.settle();
     for consumer in consumers {
-        let consumer = net.app_as::<Consumer>(consumer);
-        assert_eq!((consumer.fetched, consumer.timeouts), (200, 0));
+        let fetched = net.app::<Consumer>(consumer).fetched();
+        assert_eq!((fetched.names, fetched.timeouts), (200, 0));
     }
     let sent: u64 = nodes.iter().map(|&node| net.ledger(node).interests_out()).sum();
     // Each name takes three or four hops, including the one to the producer. The first few names were flooded.
@@ -289,14 +303,14 @@ fn routers_learn_where_a_producer_is_and_flood_no_more() {
 #[test]
 fn learning_over_lossy_links_cheats_no_consumer() {
     for seed in 0..6 {
-        let faults = Faults { loss: 0.05, duplicates: 0.05, jitter_ms: 10, ..Faults::NONE };
+        let faults = Faults { loss: 0.05, duplicates: 0.05, jitter: Duration::from_millis(10), ..Faults::NONE };
         let (mut net, nodes, consumers) = learning_ring(seed, faults);
         net.run_for(Duration::from_millis(300));
         // The routers must find out that this route leads nowhere.
         net.route(nodes[2], "/p", &[]);
         net.run_for(Duration::from_secs(600));
         for consumer in consumers {
-            assert_eq!(net.app_as::<Consumer>(consumer).fetched, 200, "seed {seed}");
+            assert_eq!(net.app::<Consumer>(consumer).fetched().names, 200, "seed {seed}");
         }
         net.settle();
     }

@@ -297,6 +297,11 @@ impl<'a> Traffic<'a> {
         self.seat.drops()
     }
 
+    /// Packets that were dropped because a ring to another thread was full.
+    pub fn shed(&self) -> u64 {
+        self.ring_drops().iter().filter(|(reason, _)| reason.ends_with("-ring-full")).map(|(_, count)| count).sum()
+    }
+
     /// Does `work`, which passes `packets` packets, and times it.
     fn timed(&mut self, packets: u64, work: impl FnOnce(&mut Self)) -> Turn {
         let before = self.stages();

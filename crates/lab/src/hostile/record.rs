@@ -42,6 +42,8 @@ pub struct Record {
     pub answered: u64,
     /// Number of ordinary Interests that no longer wait, and whose Data did not arrive.
     pub lost: u64,
+    /// Number of packets that were dropped, and counted, because a ring between two threads was full.
+    pub shed: u64,
     /// Number of attack packets in the turns of the attack alone.
     pub attack_packets: u64,
     /// Number of these packets that were dropped or evicted from the PIT.

@@ -1,0 +1,17 @@
+// Links that lead to source files in README.md lead to documentation on this page.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+pub mod apps;
+mod forwarder;
+mod network;
+mod routes;
+mod running;
+
+pub use apps::{App, Consumer, Fetched, Producer, Sent};
+pub use byname_forward::face_table::{LinkType, Scope};
+pub use byname_forward::worker::{CsPolicy, WorkerConfig};
+pub use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
+pub use forwarder::{Builder, Forwarder, PacketError, RouteError, StartError, frame};
+pub use network::{AppId, Faults, Network, NodeId, Observer};
+pub use running::{Port, Running, SendError, Stopped};

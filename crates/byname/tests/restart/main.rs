@@ -270,6 +270,7 @@ fn transfers_go_on(threads: usize, restarts: u32) {
         json!({
             "threads": threads,
             "restarts": restarts,
+            "rate": rate,
             "interests": sent,
             "interests_lost": lost,
             "longest_gap_ms": ms(datagrams.longest_gap),

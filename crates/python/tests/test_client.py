@@ -379,6 +379,65 @@ async def test_data_is_signed_by_the_key(router: Router, curve: str) -> None:
         task.cancel()
 
 
+def made_key(byname_binary: Path, folder: Path, *arguments: str) -> tuple[str, Path, Path]:
+    """The name of a new key, its file, and that of its certificate."""
+    command = [byname_binary, "key", "--folder", folder, *arguments, "--type", "ed25519"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    words = done.stdout.split()
+    key_file = Path(words[words.index("Files") + 1])
+    return words[words.index("Key") + 1], key_file, key_file.with_suffix(".ndncert")
+
+
+async def test_only_what_an_anchor_vouches_for_is_trusted(directory: Path, byname_binary: Path) -> None:
+    keys = directory / "keys"
+    _, _, anchor = made_key(byname_binary, keys, "anchor", "/net")
+    alice, alice_file, alice_certificate = made_key(byname_binary, keys, "make", "/net/alice")
+    mallory, mallory_file, _ = made_key(byname_binary, directory / "other", "anchor", "/net/mallory")
+    served = f'[trust]\ncertificates = ["{alice_certificate}"]\n'
+    with Router(directory, extra_config=served) as router:
+        here = await byname.connect(router.unix, anchors=[anchor])
+        anyone = await byname.connect(router.unix)
+        for name, key_file in [(alice, alice_file), (mallory, mallory_file)]:
+            who = "alice" if name == alice else "mallory"
+            async with await byname.connect(router.unix, key=(name, key_file)) as there:
+                task = await serving(there, f"/net/{who}")
+                async with await there.publish(f"/net/{who}/object", b"mine"):
+                    if who == "alice":
+                        assert (await here.express(f"/net/{who}/x", lifetime=2.0)).content == b"hello /net/alice/x"
+                        assert await here.fetch(f"/net/{who}/object") == b"mine"
+                    else:
+                        with pytest.raises(byname.Untrusted):
+                            await here.express(f"/net/{who}/x", lifetime=1.0)
+                        with pytest.raises(byname.ClientError):
+                            await here.fetch(f"/net/{who}/object", lifetime=1.0, tries=1)
+                        assert await anyone.fetch(f"/net/{who}/object") == b"mine"
+                task.cancel()
+        # A digest proves nothing about its sender.
+        async with await byname.connect(router.unix) as there:
+            task = await serving(there, "/net/alice")
+            with pytest.raises(byname.Untrusted):
+                await here.express("/net/alice/y", lifetime=1.0)
+            task.cancel()
+        await here.close()
+        await anyone.close()
+
+
+async def test_files_of_keys_that_do_not_fit_are_refused(router: Router, tmp_path: Path) -> None:
+    bad = tmp_path / "bad"
+    bad.write_text("no certificate, no schema, no key")
+    missing = tmp_path / "missing"
+    with pytest.raises(ValueError, match="bad"):
+        await byname.connect(router.unix, anchors=[bad])
+    with pytest.raises(ValueError, match="bad"):
+        await byname.connect(router.unix, key=("/me/KEY/1", bad))
+    with pytest.raises(ValueError, match="anchors"):
+        await byname.connect(router.unix, schema=bad)
+    for arguments in ({"anchors": [missing]}, {"key": ("/me/KEY/1", missing)}, {"anchors": [bad], "schema": missing}):
+        with pytest.raises(FileNotFoundError) as error:
+            await byname.connect(router.unix, **arguments)
+        assert str(error.value.filename) == str(missing)
+
+
 def test_several_loops_in_threads_share_the_process(router: Router) -> None:
     async def work(i: int) -> bytes:
         async with await byname.connect(router.unix) as client:

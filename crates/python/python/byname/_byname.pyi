@@ -317,7 +317,15 @@ class Publication:
 @final
 class Connection:
     @staticmethod
-    def open(routers: Sequence[str], reconnect: bool, key: tuple[str, bytes] | None) -> Future[Connection]: ...
+    def open(
+        routers: Sequence[str],
+        reconnect: bool,
+        key_name: str | None,
+        private_key: bytes | None,
+        key_file: _Path | None,
+        anchors: Sequence[_Path],
+        schema: _Path | None,
+    ) -> Future[Connection]: ...
     def express(
         self,
         name: str,

@@ -24,15 +24,33 @@ Discovery = Literal["auto", "rdr", "prefix", "none"]
 
 
 async def connect(
-    *routers: str, reconnect: bool = True, key: tuple[str, bytes] | None = None
+    *routers: str,
+    reconnect: bool = True,
+    key: tuple[str, bytes | PathLike[str]] | None = None,
+    anchors: Sequence[str | PathLike[str]] = (),
+    schema: str | PathLike[str] | None = None,
 ) -> Client:
     """Connects to the first of these routers that answers.
 
     A router is a URI such as `unix:///run/nfd/nfd.sock`, `tcp://host`, `udp://host` or `ws://host`. Without one, the
     environment names it, as for all NDN applications: `NDN_CLIENT_TRANSPORT`, `client.conf`, or the usual sockets.
-    `key` signs Data and commands: its name, and the private key as PKCS#8 (DER). Without one, Data has a digest.
+
+    `key` signs Data and commands: its name, and the private key as PKCS#8, in bytes (DER) or in a file (DER or PEM), as
+    `byname key make` writes it. Without one, Data has a digest, which tells changed content and nothing else.
+
+    `anchors` are files of certificates, as `byname key` and `ndnsec cert-dump` write them. With them, Data is trusted
+    only if it is signed by a key that one of them vouches for, directly or by other certificates, which the client
+    fetches. Each may sign what is below its identity, or what `schema` says, a file in LightVerSec.
     """
-    return Client(await _byname.Connection.open(routers, reconnect, key))
+    key_name, private_key, key_file = None, None, None
+    if key is not None:
+        key_name, secret = key
+        if isinstance(secret, bytes):
+            private_key = secret
+        else:
+            key_file = secret
+    opening = _byname.Connection.open(routers, reconnect, key_name, private_key, key_file, anchors, schema)
+    return Client(await opening)
 
 
 class Client:

@@ -4,6 +4,7 @@ pub mod bridge;
 mod errors;
 pub mod packets;
 pub mod streams;
+mod trust;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +13,6 @@ use byname_client::fetch::{Discovery, FetchOptions, Object, check_single};
 use byname_client::management::RegisterOptions;
 use byname_client::publish::{Content, Publication, PublishOptions};
 use byname_client::{AsyncClient, CallError, ClientOptions, Transport};
-use byname_trust::Signer;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::{Name, uri::UriError};
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -86,11 +86,16 @@ fn fetch_options(bytes_max: u64, lifetime: f64, tries: u32) -> PyResult<FetchOpt
 #[pymethods]
 impl Connection {
     #[staticmethod]
+    #[expect(clippy::too_many_arguments, reason = "each says something else about the connection")]
     fn open<'py>(
         py: Python<'py>,
         routers: Vec<String>,
         reconnect: bool,
-        key: Option<(String, Vec<u8>)>,
+        key_name: Option<String>,
+        private_key: Option<Vec<u8>>,
+        key_file: Option<PathBuf>,
+        anchors: Vec<PathBuf>,
+        schema: Option<PathBuf>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let transport =
             |uri: &String| uri.parse::<Transport>().map_err(|error| PyValueError::new_err(error.to_string()));
@@ -101,10 +106,14 @@ impl Connection {
         if !reconnect {
             options.reconnect = None;
         }
-        if let Some((key_name, pkcs8)) = key {
-            let signer = Signer::from_pkcs8(name(&key_name)?, &pkcs8);
-            options.session.signer = signer.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        if let Some(key_name) = key_name {
+            let pkcs8 = match key_file {
+                Some(path) => trust::private_key(&path)?,
+                None => private_key.unwrap_or_default(),
+            };
+            options.session.signer = trust::signer(name(&key_name)?, &pkcs8)?;
         }
+        options.session.validator = trust::validator(&anchors, schema.as_deref())?;
         future(py, async move {
             let client = AsyncClient::connect(options).await;
             client.map(Connection).map_err(|error| connect_error(&error))

@@ -1,13 +1,4 @@
-//! The Rust half of the Python package `byname`: tables of `byname-lookup`, and the client of `byname-client`.
-//!
-//! The Python half (`python/byname`) has the exceptions and the classes that applications use with asyncio. The crate's
-//! README is the front page of both.
-//!
-//! - [`keys`] and [`numbers`] copy arguments out of Python's objects while the interpreter is held. So a call that
-//!   works on them without it shares no memory with programs that change an array meanwhile.
-//! - `table` looks up without the interpreter. A lookup borrows a reader of the table, so any number of threads look
-//!   up while one writes ([`readers`]).
-//! - `client` runs the tasks of clients on one thread, and hands their results to asyncio ([`client::bridge`]).
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod client;

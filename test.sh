@@ -4,12 +4,12 @@
 #
 #   ./test.sh                     all parts
 #   ./test.sh clippy unit         these parts only: setup fmt clippy doc deny unit dpdk models guide clients
-#                                 dashboard package
+#                                 python dashboard package
 #   ./test.sh --long              also client tests that take a minute or more
 #   ./test.sh --retry             gives every test that fails a second attempt; tests of speed or memory have one anyway
 #   ./test.sh clients -- -k nack  passes arguments after `--` to pytest
 #
-# Environment: BYNAME_BIN is the binary for client tests and the package, instead of a new build; PYTHON is the Python interpreter.
+# Environment: BYNAME_BIN is the binary for tests with clients and the package, instead of a new build. PYTHON is the interpreter.
 # CHROMIUM is the browser for the dashboard's tests, and SCREENSHOTS the folder for what it saw.
 # BYNAME_TEST_OPERATIONS is the number of operations that check lookup engines, BYNAME_TEST_SEED their first seed.
 set -euo pipefail
@@ -18,7 +18,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 parts=() pytest_args=() retry=
 while (($#)); do
   case $1 in
-    setup | fmt | clippy | doc | deny | unit | dpdk | models | guide | clients | dashboard | package) parts+=("$1") ;;
+    setup | fmt | clippy | doc | deny | unit | dpdk | models | guide | clients | python | dashboard | package) parts+=("$1") ;;
     --long) pytest_args+=(--long) ;;
     --retry) pytest_args+=(--retry); retry=1 ;;
     --) shift; pytest_args+=("$@"); break ;;
@@ -27,7 +27,7 @@ while (($#)); do
   esac
   shift
 done
-((${#parts[@]})) || parts=(fmt clippy doc deny unit dpdk models guide clients dashboard package)
+((${#parts[@]})) || parts=(fmt clippy doc deny unit dpdk models guide clients python dashboard package)
 
 say() { printf '\n== %s\n' "$*"; }
 setup_job= setup_log=$(mktemp) log=$(mktemp) skipped=$(mktemp)
@@ -131,6 +131,31 @@ setup() {
   if wanted setup || wanted dashboard; then install_node_packages dashboard; fi
 }
 
+# Builds the wheel, and tests it in a new virtual environment that has nothing else of ours.
+test_python_package() {
+  local python code=0 folder="${CARGO_TARGET_DIR:-$PWD/target}/python"
+  local venv=$folder/venv wheels=$folder/wheels
+  python=$(find_python)
+  rm -rf "$venv" "$wheels"
+  mkdir -p "$folder"
+  if ! { "$python" -m venv "$venv" || "$python" -m virtualenv -q "$venv"; } >"$log" 2>&1; then
+    skip "the Python package is not tested: this Python has neither venv nor virtualenv (Debian: apt install python3-venv)"
+    return
+  fi
+  python=$venv/bin/python
+  if ! "$python" -m pip install -q --disable-pip-version-check -r crates/python/tests/requirements.txt >"$log" 2>&1; then
+    sed 's/^/  /' "$log"
+    skip "the Python package is not tested: pip cannot install what crates/python/tests/requirements.txt names"
+    return
+  fi
+  VIRTUAL_ENV=$venv "$python" -m maturin build --locked --release --interpreter "$python" \
+    --manifest-path crates/python/Cargo.toml --out "$wheels"
+  "$python" -m pip install -q --disable-pip-version-check --no-deps "$wheels"/byname-*.whl
+  "$python" -m pytest crates/python/tests ${retry:+--retry} 2>&1 | tee "$log" || code=$?
+  sed -n -e 's/^SKIPPED //p' -e 's/^\t\(.*\) passed on attempt 2!$/not skipped: \1, at the second attempt/p' "$log" >>"$skipped"
+  return $code
+}
+
 # The pages in the program must be what their sources build.
 compare_dashboard() {
   local built=dashboard/node_modules/.built
@@ -152,7 +177,7 @@ run_models() {
 dpdk=()
 if pkg-config --exists "libdpdk >= 22.11" 2>/dev/null; then dpdk=(--features byname/dpdk,byname-lab/dpdk); fi
 
-if { wanted clients || wanted dashboard || wanted package; } && [[ -z ${BYNAME_BIN:-} ]]; then
+if { wanted clients || wanted python || wanted dashboard || wanted package; } && [[ -z ${BYNAME_BIN:-} ]]; then
   beside cargo build --locked --release -p byname >"$release_log" 2>&1 &
   release_job=$!
   export BYNAME_BIN="${CARGO_TARGET_DIR:-$PWD/target}/release/byname"
@@ -207,7 +232,7 @@ if wanted models; then
   say "loom: shared data, under every schedule with up to two preemptions"
   run_models >"$models_log" 2>&1 &
   models_job=$!
-  wanted clients || wanted dashboard || wanted package || { finish $models_job "$models_log"; models_job=; cat "$models_log"; }
+  wanted clients || wanted python || wanted dashboard || wanted package || { finish $models_job "$models_log"; models_job=; cat "$models_log"; }
 fi
 if [[ -n $setup_job ]]; then
   say "Python and Node packages"
@@ -237,6 +262,10 @@ if wanted clients; then
   [[ -n $chosen ]] || { echo "test.sh: the arguments for pytest choose no test" >&2; exit 1; }
   sed -n -e 's/^SKIPPED //p' -e 's/^\t\(.*\) passed on attempt 2!$/not skipped: \1, at the second attempt/p' "$log" \
     >>"$skipped"
+fi
+if wanted python; then
+  say "the Python package"
+  test_python_package
 fi
 if wanted dashboard; then
   say "dashboard"

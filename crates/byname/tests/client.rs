@@ -217,3 +217,38 @@ fn an_async_client_fetches_joins_and_hears() {
         });
     });
 }
+
+#[test]
+fn an_async_client_publishes_until_it_is_closed() {
+    let router = Router::start();
+    let bytes: Vec<u8> = (0..100_000u32).map(|i| (i.wrapping_mul(i) >> 5) as u8).collect();
+    let publication =
+        |at: &str| Publication::new(&name(at), Content::of_bytes(bytes.clone()), PublishOptions::default());
+    block_on(async {
+        let connect = || AsyncClient::connect(options(Transport::Unix(router.socket())));
+        let (here, there) = (connect().await.expect("a connection"), connect().await.expect("a connection"));
+        let one = there.publish(publication("/demo/one"), RegisterOptions::default()).await.expect("registered");
+        let _other = there.publish(publication("/demo/other"), RegisterOptions::default()).await.expect("registered");
+        assert!(name("/demo/one").as_ref().is_prefix_of(&one.versioned_name().as_ref()));
+        for at in ["/demo/one", "/demo/other"] {
+            assert!(here.fetch(&name(at), 100_000).await.expect("an object") == bytes);
+        }
+        // Names below the objects that no cache has. The router may need a moment to forget the prefix.
+        let until_refused = async |at: &str| loop {
+            let asked = interest(&name(at)).lifetime_ms(100);
+            let error = here.express(asked, 1).await.expect_err("nobody has this");
+            if error.to_string().contains("no route") {
+                return;
+            }
+        };
+        drop(one);
+        until_refused("/demo/one/x").await;
+
+        let waiting = there.clone();
+        let fetching = tokio::spawn(async move { waiting.fetch(&name("/demo/one"), 100_000).await });
+        there.close().await.expect("it was open");
+        assert!(fetching.await.expect("no panic").is_err());
+        assert!(there.close().await.is_err(), "it is closed");
+        until_refused("/demo/other/x").await;
+    });
+}

@@ -25,7 +25,7 @@ pub mod transport;
 mod verify;
 
 #[cfg(feature = "tokio")]
-pub use asynchronous::{AsyncClient, AsyncFetching, AsyncGroup, CallError, Ended, Producer};
+pub use asynchronous::{AsyncClient, AsyncFetching, AsyncGroup, AsyncPublication, CallError, Ended, Producer};
 pub use backoff::Backoff;
 pub use client::{Client, ClientOptions, Fetching};
 pub use clock::Now;

@@ -24,6 +24,7 @@ use crate::fetch::{Chunk, Discovery, FetchError, FetchOptions, Object};
 use crate::link::{DataPacket, ExchangeError};
 use crate::management::{ManagementError, RegisterOptions};
 use crate::outbox::Outbox;
+use crate::publish::Publication;
 use crate::reassembly::Reassembly;
 use crate::session::{CommandId, Event, FetchId, FindId, GroupId, InterestId, Request, Session};
 use crate::socket::ConnectError;
@@ -46,6 +47,12 @@ struct Connection {
     reassembly: Reassembly,
 }
 
+/// What takes the Interests below a prefix.
+pub(super) enum Taker {
+    Application(mpsc::Sender<Request>),
+    Publication(Box<Publication>),
+}
+
 /// State of the task.
 pub(super) struct Driver {
     connection: Option<Connection>,
@@ -62,10 +69,12 @@ pub(super) struct Driver {
     commands: HashMap<CommandId, oneshot::Sender<Result<ControlResponse, ManagementError>>>,
     searches: HashMap<FindId, oneshot::Sender<Result<Object, ExchangeError>>>,
     registering: HashMap<Name, oneshot::Sender<Result<(), ManagementError>>>,
-    producers: HashMap<Name, mpsc::Sender<Request>>,
+    producers: HashMap<Name, Taker>,
     fetches: HashMap<FetchId, mpsc::Sender<Result<Chunk, FetchError>>>,
     groups: HashMap<GroupId, mpsc::Sender<Vec<Update>>>,
     messages: Option<mpsc::Sender<Message>>,
+    /// Whether the client was closed.
+    is_closed: bool,
 }
 
 impl Driver {
@@ -95,12 +104,13 @@ impl Driver {
             fetches: HashMap::new(),
             groups: HashMap::new(),
             messages: None,
+            is_closed: false,
         };
         driver.take_over(socket);
         Ok(driver)
     }
 
-    /// Works until all handles are gone, or until the connection is lost and must not be made again.
+    /// Works until all handles are gone, the client is closed, or the connection is lost and must not be made again.
     pub async fn run(mut self) {
         let Some(mut calls) = self.calls.take() else { return };
         let wake = self.wake.clone();
@@ -127,7 +137,7 @@ impl Driver {
             self.dispatch();
             self.hand_out_chunks();
             self.send();
-            if self.connection.is_none() && self.reconnect.is_none() {
+            if self.is_closed || self.connection.is_none() && self.reconnect.is_none() {
                 return;
             }
             self.connect_again();
@@ -233,10 +243,7 @@ impl Driver {
                         drop(sender.send(Err(error)));
                     }
                 }
-                Event::Request(request) => {
-                    let sent = self.producers.get(request.prefix()).map(|sender| sender.try_send(request));
-                    drop(sent);
-                }
+                Event::Request(request) => self.hand_over(request),
                 Event::Updates { group, updates } => {
                     drop(self.groups.get(&group).map(|sender| sender.try_send(updates)))
                 }
@@ -250,6 +257,21 @@ impl Driver {
             }
             is_wanted
         });
+    }
+
+    fn hand_over(&mut self, request: Request) {
+        let Driver { producers, session, connection, .. } = self;
+        match producers.get_mut(request.prefix()) {
+            Some(Taker::Application(sender)) => drop(sender.try_send(request)),
+            Some(Taker::Publication(publication)) => {
+                // A file that cannot be read any more, and a key that cannot sign, leave the Interest without an answer.
+                let answer = publication.answer(&request.interest(), session.signer());
+                if let (Ok(Some(packet)), Some(connection)) = (answer, connection) {
+                    connection.outbox.push(packet, request.fields());
+                }
+            }
+            None => {}
+        }
     }
 
     /// Hands out the segments for which there is room.
@@ -297,10 +319,10 @@ impl Driver {
         &mut self,
         prefix: Name,
         options: RegisterOptions,
-        requests: mpsc::Sender<Request>,
+        taker: Taker,
         done: oneshot::Sender<Result<(), ManagementError>>,
     ) {
-        self.producers.insert(prefix.clone(), requests);
+        self.producers.insert(prefix.clone(), taker);
         let is_new = self.with(|session, now, outbox| session.produce(prefix.clone(), options, now, outbox));
         if !is_new && self.session.is_registered(&prefix) {
             drop(done.send(Ok(())));
@@ -402,6 +424,10 @@ impl Driver {
 
     pub fn send_to(&mut self, destination: Address, source: Address, payload: &[u8]) {
         self.with(|session, _, outbox| session.send_to(destination, source, payload, outbox));
+    }
+
+    pub fn close(&mut self) {
+        self.is_closed = true;
     }
 
     pub fn messages_to(&mut self, sender: mpsc::Sender<Message>) {

@@ -21,11 +21,12 @@ use crate::fetch::segments::single;
 use crate::fetch::{Chunk, Discovery, FetchError, FetchOptions, Object};
 use crate::link::{DataPacket, ExchangeError};
 use crate::management::{ManagementError, RegisterOptions};
+use crate::publish::Publication;
 use crate::session::{FetchId, GroupId, Request};
 use crate::socket::ConnectError;
 use crate::sync::{SyncOptions, Update};
 use crate::tags::{FanOutLimit, Message};
-use driver::{Call, Driver};
+use driver::{Call, Driver, Taker};
 
 /// Calls that wait for the task.
 const CALLS: usize = 256;
@@ -37,7 +38,7 @@ const FIND_LIFETIME: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The client's task has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the client has ended: the connection is gone, and it was told not to connect again")]
+#[error("the client has ended: it was closed, or the connection is gone and it was told not to connect again")]
 pub struct Ended;
 
 /// The reason why a call brought nothing.
@@ -106,9 +107,53 @@ impl AsyncClient {
     /// The router does not answer, or refuses.
     pub async fn produce(&self, prefix: &Name, options: RegisterOptions) -> Result<Producer, CallError> {
         let (sender, requests) = mpsc::channel(ROOM);
+        let registered = self.register(prefix, options, Taker::Application(sender)).await?;
+        Ok(Producer { registered, requests })
+    }
+
+    /// Publishes an object, until the result is dropped. Waits until its name is registered at the router. The task
+    /// itself answers, and reads segments of files from them.
+    ///
+    /// # Errors
+    /// The router does not answer, or refuses.
+    pub async fn publish(
+        &self,
+        publication: Publication,
+        options: RegisterOptions,
+    ) -> Result<AsyncPublication, CallError> {
+        let (prefix, name) = (publication.name().clone(), publication.versioned_name().clone());
+        let registered = self.register(&prefix, options, Taker::Publication(Box::new(publication))).await?;
+        Ok(AsyncPublication { _registered: registered, name })
+    }
+
+    async fn register(
+        &self,
+        prefix: &Name,
+        options: RegisterOptions,
+        taker: Taker,
+    ) -> Result<RegisteredPrefix, CallError> {
         let wanted = prefix.clone();
-        self.ask(move |driver, done| driver.produce(wanted, options, sender, done)).await??;
-        Ok(Producer { client: self.clone(), prefix: prefix.clone(), requests })
+        self.ask(move |driver, done| driver.produce(wanted, options, taker, done)).await??;
+        Ok(RegisteredPrefix { client: self.clone(), prefix: prefix.clone() })
+    }
+
+    /// Answers an Interest of a [`Producer`] with Data, signed by the client's key.
+    ///
+    /// # Errors
+    /// The client has ended.
+    pub async fn reply(&self, request: Request, data: DataBuilder) -> Result<(), Ended> {
+        self.tell(move |driver| driver.reply(&request, &data)).await
+    }
+
+    /// Ends the client, for all its handles. The router forgets its prefixes as the connection closes.
+    ///
+    /// # Errors
+    /// The client has ended already.
+    pub async fn close(&self) -> Result<(), Ended> {
+        self.tell(Driver::close).await?;
+        // The task drops the other end of the channel.
+        self.calls.closed().await;
+        Ok(())
     }
 
     /// Finds the newest version of an object.
@@ -247,10 +292,36 @@ fn succeeded(response: ControlResponse) -> Result<ControlResponse, ManagementErr
     Err(ManagementError::Refused { command, code, text, body: None })
 }
 
-/// The Interests below a prefix. If the application is slow, new ones are lost. Dropping this withdraws the prefix.
-pub struct Producer {
+/// A prefix that is withdrawn when this is dropped.
+struct RegisteredPrefix {
     client: AsyncClient,
     prefix: Name,
+}
+
+impl Drop for RegisteredPrefix {
+    fn drop(&mut self) {
+        let prefix = self.prefix.clone();
+        // If the task has no room, the prefix stays until the client ends.
+        let _ = self.client.calls.try_send(Box::new(move |driver| driver.withdraw_prefix(&prefix)));
+    }
+}
+
+/// A published object. Dropping this withdraws it.
+pub struct AsyncPublication {
+    _registered: RegisteredPrefix,
+    name: Name,
+}
+
+impl AsyncPublication {
+    /// The name with the version.
+    pub fn versioned_name(&self) -> &Name {
+        &self.name
+    }
+}
+
+/// The Interests below a prefix. If the application is slow, new ones are lost. Dropping this withdraws the prefix.
+pub struct Producer {
+    registered: RegisteredPrefix,
     requests: mpsc::Receiver<Request>,
 }
 
@@ -265,15 +336,7 @@ impl Producer {
     /// # Errors
     /// The client has ended.
     pub async fn reply(&self, request: Request, data: DataBuilder) -> Result<(), Ended> {
-        self.client.tell(move |driver| driver.reply(&request, &data)).await
-    }
-}
-
-impl Drop for Producer {
-    fn drop(&mut self) {
-        let prefix = self.prefix.clone();
-        // A task that has no room learns from the closed channel that nobody wants the Interests.
-        let _ = self.client.calls.try_send(Box::new(move |driver| driver.withdraw_prefix(&prefix)));
+        self.registered.client.reply(request, data).await
     }
 }
 

@@ -1,0 +1,58 @@
+"""Tables for huge numbers of names, ids and sets of tags, and a client for named data."""
+
+import atexit
+
+from ._byname import Data, FlatReader, FlatTable, Interest, PrefixTable, TagTable, shut_down
+from .client import Client, Parts, Producer, Publication, connect
+from .errors import (
+    ClientError,
+    CommandRefused,
+    ConnectionLost,
+    Error,
+    FetchFailed,
+    InvalidFile,
+    InvalidKey,
+    InvalidValue,
+    Nack,
+    NoAnswer,
+    NotConnected,
+    SearchTooLong,
+    TableError,
+    TableFull,
+    TooLarge,
+    Untrusted,
+)
+
+__all__ = [
+    "Client",
+    "ClientError",
+    "CommandRefused",
+    "ConnectionLost",
+    "Data",
+    "Error",
+    "FetchFailed",
+    "FlatReader",
+    "FlatTable",
+    "Interest",
+    "InvalidFile",
+    "InvalidKey",
+    "InvalidValue",
+    "Nack",
+    "NoAnswer",
+    "NotConnected",
+    "Parts",
+    "PrefixTable",
+    "Producer",
+    "Publication",
+    "SearchTooLong",
+    "TableError",
+    "TableFull",
+    "TagTable",
+    "TooLarge",
+    "Untrusted",
+    "connect",
+]
+
+# The thread of clients must not touch an interpreter that has ended.
+atexit.register(shut_down)
+del atexit, shut_down

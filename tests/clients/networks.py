@@ -74,7 +74,7 @@ class NdndRouter:
             "neighbors": [{"uri": uri} for uri in self.neighbours],
         }})
         # The forwarder tells ndn-dv of a prefix once, and nobody hears it before ndn-dv is there.
-        wait_until(lambda: run(self, NDND, "dv", "status").returncode == 0, "ndn-dv's status", 10)
+        wait_until(lambda: run(self, NDND, "dv", "status").returncode == 0, "ndn-dv's status", 30)
         return self
 
     def stop(self) -> None:

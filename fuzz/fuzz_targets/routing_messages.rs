@@ -5,6 +5,7 @@
 use byname_routing::Hello;
 use byname_routing::policy::PolicyRule;
 use byname_routing::tlv::{self, PrefixOp};
+use byname_routing::trees::Message;
 use byname_routing::version::{Dv2, Main, Version};
 use libfuzzer_sys::fuzz_target;
 
@@ -60,6 +61,9 @@ fuzz_target!(|data: &[u8]| {
     }
     if let Ok(hello) = Hello::decode(data) {
         assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
+    }
+    if let Ok(message) = Message::decode(data) {
+        assert_eq!(Message::decode(&message.encode()), Ok(message));
     }
     if let Ok(name) = tlv::decode_metadata(data) {
         assert_eq!(tlv::decode_metadata(&tlv::encode_metadata(name.as_ref(), 7)), Ok(name));

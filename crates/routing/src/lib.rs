@@ -4,6 +4,7 @@
 //! [`action`]: action
 //! [`policy`]: policy
 //! [`status`]: status
+//! [`trees`]: trees
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
@@ -29,6 +30,7 @@ mod routers;
 pub mod status;
 mod sync;
 pub mod tlv;
+pub mod trees;
 pub mod version;
 
 pub use action::Action;

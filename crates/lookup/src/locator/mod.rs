@@ -39,6 +39,13 @@
 //! reached, except for one, which drops it. Tables of two labellings may disagree. They have
 //! different [`TreeId`](byname_wire::TreeId)s, and the packet's hop limit is the last resort.
 //!
+//! # Numbers that change
+//!
+//! Where routers make the trees themselves, they number them a part at a time. A node may then have
+//! several tables of one tree ([`Numbering`]): the present one, and those of numbers that it had
+//! before. Each claims a range of numbers, and numbers are not given again while somebody claims
+//! them.
+//!
 //! Differs: the paper's ports are a node's interfaces. Here they number the node's neighbours on
 //! the tree ([`Port`]), and the node maps each to a face, so that labels stay short on every tree.
 
@@ -54,4 +61,4 @@ pub use labelling::Labelling;
 pub use table::{Port, Table};
 pub use topology::Topology;
 pub use tree::SpanningTree;
-pub use trees::{Next, Trees};
+pub use trees::{Next, Numbering, Trees};

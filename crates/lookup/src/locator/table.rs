@@ -19,7 +19,7 @@ impl Port {
     pub const NOWHERE: Port = Port(u32::MAX);
 
     /// A light child; labels number them from 1. [`Port::NOWHERE`] for `u32::MAX`.
-    pub(super) const fn light(number: u32) -> Self {
+    pub const fn light(number: u32) -> Self {
         Port(Port::HEAVY.0.wrapping_add(number))
     }
 
@@ -46,6 +46,24 @@ pub struct Table {
 }
 
 impl Table {
+    /// The table of a node with this label, whose ports were not given by a [`Labelling`](super::Labelling). The
+    /// `descendants` numbers after the node's own lead down: the first `light_descendants` of them by the ports in labels,
+    /// the others to the heavy child. Numbers may have gaps, and `light_children` is the highest port.
+    ///
+    /// # Panics
+    /// If there are more light descendants than descendants.
+    pub fn new(label: Label, descendants: u32, light_descendants: u32, light_children: u32, has_parent: bool) -> Self {
+        assert!(light_descendants <= descendants);
+        Table {
+            node: label.node(),
+            descendants,
+            light_descendants,
+            light_children,
+            port_bits: label.port_bits(),
+            up: if has_parent { Port::PARENT } else { Port::NOWHERE },
+        }
+    }
+
     /// Number of the node's children.
     pub(super) fn children(&self) -> u32 {
         self.light_children + u32::from(self.descendants > 0)

@@ -257,6 +257,38 @@ export interface TracePage {
   lost: number;
 }
 
+/** A face to a neighbour in routing. */
+export interface RoutingLink {
+  router: string;
+  face_id: number;
+  uri: string | null;
+  cost: number;
+  used: boolean;
+  hello: 'up' | 'init' | 'down' | 'silent';
+  damped_ms: number | null;
+  downs: number;
+  last_down: string | null;
+  heard_ms: number;
+}
+
+export interface RoutingRouter {
+  router: string;
+  cost: number | null;
+  nexthops: { face_id: number; cost: number }[];
+  prefixes: number;
+  stale: boolean;
+  links: { router: string; cost: number }[];
+}
+
+export interface RoutingMap {
+  network: string;
+  router: string;
+  links_total: number;
+  links: RoutingLink[];
+  routers_total: number;
+  routers: RoutingRouter[];
+}
+
 export interface MapPage {
   neighbors: (Rates & {
     face_id: number;
@@ -270,4 +302,5 @@ export interface MapPage {
   applications: number;
   hub: number | null;
   trees: { tree: number; label: string }[];
+  routing: RoutingMap | null;
 }

@@ -1,20 +1,53 @@
 // Measures what the dashboard costs, on a quiet machine:
 //
-//     BYNAME_BIN=target/release/byname node dashboard/tests/measure.mjs [ROUTES] [FACES] [SECONDS]
+//     BYNAME_BIN=target/release/byname node dashboard/tests/measure.mjs [ROUTES] [FACES] [SECONDS] [--record]
 //
 // Frames in a second while the tree of routes and the list of faces scroll; the share of a processor that the web thread
 // and the control thread take while a page is open; and the pings in a second that the router answers with and without the
 // requests of an open page, alternating. A browser on the same machine would take processor time from the router, so this
-// process sends the requests of the page Overview then. Prints one JSON object.
+// process sends the requests of the page Overview then. Prints one JSON object; with `--record`, one line for docs/records.
 
+import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { cpus } from 'node:os';
+import { cpus, loadavg, release } from 'node:os';
 import { chromium } from 'playwright-core';
-import { startRouter } from './router.mjs';
+import { program, startRouter } from './router.mjs';
 
-const [routes = 1_000_000, faces = 10_000, seconds = 10] = process.argv.slice(2).map(Number);
+const words = process.argv.slice(2);
+const [routes = 1_000_000, faces = 10_000, seconds = 10] = words.filter((word) => word !== '--record').map(Number);
 const browserPath = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/google-chrome'].find((path) => path && existsSync(path));
 const ROUNDS = 5;
+
+/** The result as one line, with the fields that the lines of byname-lab have. `commit` is that of the router. */
+function record(result, load, date) {
+  const version = spawnSync(program(), ['--version'], { encoding: 'utf8' }).stdout;
+  const [, commit = null, dirty] = /\(([0-9a-f]{7,})([^)]*)\)/.exec(version) ?? [];
+  const line = {
+    experiment: 'dashboard',
+    date,
+    cpu: result.processor,
+    cores: result.processors,
+    kernel: release(),
+    commit,
+    clean: commit === null ? null : dirty === '',
+    profile: /\/(release|debug)\/byname$/.exec(program())?.[1] ?? null,
+    command: `node dashboard/tests/measure.mjs ${words.join(' ')}`,
+    load_average: +load.toFixed(2),
+    quick: false,
+    parameters: { routes, faces, seconds, rounds: ROUNDS },
+    routes,
+    faces,
+  };
+  for (const [page, of] of Object.entries(result.frames)) {
+    line[`frames_per_s_${page}`] = of.per_s;
+    line[`frame_longest_ms_${page}`] = of.longest_ms;
+  }
+  for (const [page, of] of Object.entries(result.shares)) {
+    for (const thread of ['web', 'control']) line[`${thread}_share_${page}`] = of[`byname-${thread}`];
+  }
+  for (const name of ['open', 'closed', 'ratio']) line[`satisfied_per_s_${name}`] = result.satisfied_per_s[name];
+  return JSON.stringify(line);
+}
 
 const wait = (s) => new Promise((resolve) => setTimeout(resolve, s * 1000));
 const median = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
@@ -61,6 +94,7 @@ const frames = (page, selector, forSeconds) =>
     [selector, forSeconds * 1000],
   );
 
+const [load, date] = [loadavg()[0], new Date().toISOString().replace(/\.\d+/, '')];
 const router = await startRouter({
   routes,
   faces,
@@ -113,7 +147,7 @@ try {
     rates.closed.push(await rate());
   }
   result.satisfied_per_s = { open: median(rates.open), closed: median(rates.closed), ratio: +(median(rates.open) / median(rates.closed)).toFixed(4), rounds: rates };
-  console.log(JSON.stringify(result, null, 2));
+  console.log(words.includes('--record') ? record(result, load, date) : JSON.stringify(result, null, 2));
 } finally {
   await browser.close();
   router.close();

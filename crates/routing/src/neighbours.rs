@@ -7,6 +7,14 @@ use byname_wire::FaceId;
 use crate::ids::RouterId;
 use crate::link::Link;
 
+/// What a neighbour tells of a router.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) cost: u64,
+    /// Whether the neighbour has a link of its own to that router, and uses it.
+    pub(crate) is_linked: bool,
+}
+
 /// A neighbour.
 #[derive(Debug)]
 pub(crate) struct Neighbour {
@@ -14,10 +22,10 @@ pub(crate) struct Neighbour {
     pub(crate) claimed: (u64, u64),
     /// Those of the one that is used. `None`: none has been fetched.
     pub(crate) used: Option<(u64, u64)>,
-    /// Costs that its advertisement tells, by router.
-    pub(crate) told: BTreeMap<RouterId, u64>,
-    /// Costs that it told before it restarted, for routers that it has not told of since.
-    pub(crate) stale: BTreeMap<RouterId, u64>,
+    /// What its advertisement tells, by router.
+    pub(crate) told: BTreeMap<RouterId, Told>,
+    /// What it told before it restarted, for routers that it has not told of since.
+    pub(crate) stale: BTreeMap<RouterId, Told>,
     pub(crate) stale_until_ms: u64,
     /// When the last advertisement is fetched (again).
     pub(crate) fetch_ms: Option<u64>,
@@ -39,7 +47,7 @@ impl Neighbour {
 
     /// The cost that it tells for a router.
     pub(crate) fn told_cost(&self, router: RouterId) -> Option<u64> {
-        self.told.get(&router).or_else(|| self.stale.get(&router)).copied()
+        self.told.get(&router).or_else(|| self.stale.get(&router)).map(|told| told.cost)
     }
 
     /// The links that are used, with the lowest cost: those by which the neighbour has configured this router, if there

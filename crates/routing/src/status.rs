@@ -42,6 +42,9 @@ pub struct NeighbourStatus {
     pub entries: Option<usize>,
     /// The faces to it.
     pub links: Vec<LinkStatus>,
+    /// Routers that its advertisement says to be neighbours of it, and the cost of the link. Links that it does not use,
+    /// because another way is shorter, are not told.
+    pub reaches: Vec<(Name, u64)>,
 }
 
 /// State of the hellos on a link [RFC 5880 §4.1].

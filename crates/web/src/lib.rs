@@ -13,7 +13,7 @@ mod probes;
 mod router;
 pub mod server;
 
-pub use dashboard::{Access, DashboardConfig};
+pub use dashboard::{Access, DashboardConfig, RoutingMap};
 pub use metrics::Tell;
 pub use probes::{Probe, Probes};
 pub use server::{StartError, WebServer};

@@ -2,6 +2,7 @@ import { bitRate, whole } from '../format';
 import { usePolled } from '../store';
 import type { MapPage } from '../types';
 import { Badge, Card, Empty, FaceLink, Page, Trouble } from '../ui';
+import { Routing } from './routing-map';
 
 const WIDTH = 900;
 const HEIGHT = 440;
@@ -15,11 +16,12 @@ type Neighbor = MapPage['neighbors'][number];
 export function NetworkMap() {
   const { data, error } = usePolled<MapPage>('map', 2000);
   return (
-    <Page title="Map" lead="The network as far as this router knows it: its neighbours, what passes between them and it, and the trees that they share.">
+    <Page title="Map" lead="The network as far as this router knows it: the routers that routing tells of, its neighbours, what passes between them and it, and the trees that they share.">
       <Trouble text={error} />
       {data && (
         <>
-          <Card>
+          {data.routing && <Routing map={data.routing} />}
+          <Card title="Traffic">
             <Picture map={data} />
             <p class="note legend">
               <span>Lines are as wide as what passes.</span>

@@ -10,7 +10,7 @@
 pub mod folder;
 mod list;
 mod make;
-mod network;
+pub mod network;
 mod transfer;
 
 use std::path::PathBuf;
@@ -64,7 +64,7 @@ enum Command {
 
 /// The type of a new key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum NewType {
+pub enum NewType {
     /// ECDSA P-256, which all NDN programs know
     #[default]
     Ecdsa,

@@ -12,6 +12,7 @@ use super::make::{DAY, certify, issuer_id, self_signed};
 use super::{NewType, router_identity};
 use crate::exit;
 
+/// Options of `byname key network`.
 #[derive(Debug, Args)]
 pub struct NetworkArgs {
     /// Name of the network, for example /example
@@ -43,30 +44,14 @@ pub fn network(folder: &Folder, args: &NetworkArgs) -> anyhow::Result<u8> {
     let anchor = match anchor_of(folder, &args.network)? {
         Some(anchor) => anchor,
         None => {
-            let key = NewKey::generate(&args.network, args.typ.into())?;
-            let anchor = folder.add(key.pkcs8(), &self_signed(&key, b"self", ANCHOR_DAYS)?)?;
+            let anchor = new_anchor(folder, &args.network, args.typ)?;
             writeln!(out, "The anchor of {} is new: {}. Keep it secret.", args.network, anchor.key_path.display())?;
             anchor
         }
     };
     for (router, name) in args.routers.iter().zip(&names) {
         let own = Folder::new(Some(args.out.join(router)))?;
-        let identity = router_identity(name);
-        let known =
-            own.entries()?.into_iter().find(|entry| entry.certificate.identity() == identity && entry.has_key());
-        let sign = |key: (&Name, &[u8])| certify(key, &anchor, &issuer_id(&anchor), DAY * args.days);
-        let entry = match known {
-            Some(entry) => {
-                let packet = sign((&entry.certificate.key_name, entry.certificate.data().content))?;
-                own.replace_certificate(&entry, &packet)?;
-                Entry { certificate: Certificate::decode(&packet)?, ..entry }
-            }
-            None => {
-                let key = NewKey::generate(&identity, args.typ.into())?;
-                own.add(key.pkcs8(), &sign((key.name(), key.spki()))?)?
-            }
-        };
-        own.add_certificate(&anchor.certificate)?;
+        let entry = of_router(&own, name, &anchor, (args.typ, args.days))?;
         let until = super::list::time(entry.certificate.not_after_ms);
         writeln!(out, "{name}: {}, valid until {until}", own.path().display())?;
     }
@@ -79,6 +64,33 @@ pub fn network(folder: &Folder, args: &NetworkArgs) -> anyhow::Result<u8> {
         first.display()
     )?;
     Ok(exit::OK)
+}
+
+/// Makes the anchor of a network.
+pub fn new_anchor(folder: &Folder, network: &Name, typ: NewType) -> anyhow::Result<Entry> {
+    let key = NewKey::generate(network, typ.into())?;
+    Ok(folder.add(key.pkcs8(), &self_signed(&key, b"self", ANCHOR_DAYS)?)?)
+}
+
+/// Puts into the folder of a router what it needs: its key with a new certificate, valid for some days, and that of the
+/// anchor.
+pub fn of_router(own: &Folder, name: &Name, anchor: &Entry, (typ, days): (NewType, u32)) -> anyhow::Result<Entry> {
+    let identity = router_identity(name);
+    let known = own.entries()?.into_iter().find(|entry| entry.certificate.identity() == identity && entry.has_key());
+    let sign = |key: (&Name, &[u8])| certify(key, anchor, &issuer_id(anchor), DAY * days);
+    let entry = match known {
+        Some(entry) => {
+            let packet = sign((&entry.certificate.key_name, entry.certificate.data().content))?;
+            own.replace_certificate(&entry, &packet)?;
+            Entry { certificate: Certificate::decode(&packet)?, ..entry }
+        }
+        None => {
+            let key = NewKey::generate(&identity, typ.into())?;
+            own.add(key.pkcs8(), &sign((key.name(), key.spki()))?)?
+        }
+    };
+    own.add_certificate(&anchor.certificate)?;
+    Ok(entry)
 }
 
 /// The newest key of the network that signs itself and can sign.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use byname_control::config::Config;
 use byname_control::service::ControlHandle;
 use byname_web::dashboard::COMMANDS_KEPT;
-use byname_web::{Access, DashboardConfig};
+use byname_web::{Access, DashboardConfig, RoutingMap};
 use ring::rand::{SecureRandom, SystemRandom};
 use thiserror::Error;
 
@@ -56,7 +56,12 @@ pub enum TokenError {
 }
 
 /// What the web server needs. `None`: the configuration wants no dashboard.
-pub fn wanted(config: &Config, control: &ControlHandle, notes: &mut Vec<String>) -> Option<DashboardConfig> {
+pub fn wanted(
+    config: &Config,
+    control: &ControlHandle,
+    routing: RoutingMap,
+    notes: &mut Vec<String>,
+) -> Option<DashboardConfig> {
     let settings = &config.dashboard;
     let kept = if settings.enabled { COMMANDS_KEPT } else { 0 };
     // Fails if the control thread has ended, as the process soon will.
@@ -69,7 +74,7 @@ pub fn wanted(config: &Config, control: &ControlHandle, notes: &mut Vec<String>)
         notes.push(format!("nothing can be changed by the dashboard: {error}"));
     });
     let access = Access { token: token.ok(), remote: settings.remote, hosts: settings.hosts.clone() };
-    Some(DashboardConfig { door: control.door(), access })
+    Some(DashboardConfig { door: control.door(), access, routing })
 }
 
 /// Files that may have the token, in order.

@@ -537,7 +537,7 @@ fn start_web(
     }
     let snapshots = control.snapshots();
     let listener = listener.map(TcpListener::from);
-    let dashboard = dashboard::wanted(config, control, notes);
+    let dashboard = dashboard::wanted(config, control, routing.map(), notes);
     let ask = routing.added_to(move |tell| snapshots.ask(tell));
     match WebServer::start_on(config.metrics.listen, listener, ask, health.probes(), dashboard) {
         Ok(server) => Some(server),

@@ -7,6 +7,7 @@ use crate::config::is_router_of;
 use crate::fetcher::Purpose;
 use crate::ids::{RouterId, SELF};
 use crate::names;
+use crate::neighbours::Told;
 use crate::note::Note;
 use crate::objects::Kind;
 use crate::rib;
@@ -171,7 +172,9 @@ impl Router {
                 }
             };
             if router != SELF {
-                told.insert(router, cost);
+                // Its entry for itself is no link. One through this router tells of another way.
+                let is_linked = router != id && entry.next_hop == entry.destination;
+                told.insert(router, Told { cost, is_linked });
             }
         }
         if over > 0 {
@@ -181,7 +184,7 @@ impl Router {
         self.use_advertisement(id, which, told);
     }
 
-    fn use_advertisement(&mut self, id: RouterId, which: (u64, u64), told: std::collections::BTreeMap<RouterId, u64>) {
+    fn use_advertisement(&mut self, id: RouterId, which: (u64, u64), told: std::collections::BTreeMap<RouterId, Told>) {
         let now_ms = self.now_ms();
         let stale_ms = self.config.timing.stale_for.as_millis() as u64;
         let Some(neighbour) = self.neighbours.get_mut(&id) else { return };
@@ -190,7 +193,7 @@ impl Router {
         neighbour.used = Some(which);
         let changed: Vec<RouterId> = before
             .iter()
-            .filter(|(router, cost)| neighbour.told.get(router) != Some(cost))
+            .filter(|(router, earlier)| neighbour.told.get(router) != Some(earlier))
             .map(|(router, _)| *router)
             .chain(neighbour.told.keys().filter(|router| !before.contains_key(router)).copied())
             .collect();

@@ -45,7 +45,17 @@ impl Router {
             advertisement: neighbour.claimed,
             entries: neighbour.used.map(|_| neighbour.told.len()),
             links: neighbour.links.iter().map(|link| self.link_status(id, link)).collect(),
+            reaches: self.reaches(neighbour),
         }
+    }
+
+    /// The routers that a neighbour says to reach by links of its own.
+    fn reaches(&self, neighbour: &Neighbour) -> Vec<(Name, u64)> {
+        let linked = neighbour.told.iter().filter(|(_, told)| told.is_linked);
+        let mut reaches: Vec<(Name, u64)> =
+            linked.map(|(router, told)| (self.routers.name(*router).to_name(), told.cost)).collect();
+        reaches.sort();
+        reaches
     }
 
     fn link_status(&self, id: RouterId, link: &Link) -> LinkStatus {

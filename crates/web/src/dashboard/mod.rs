@@ -18,6 +18,7 @@ mod tables;
 mod traces;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use byname_control::service::Door;
@@ -43,12 +44,18 @@ const BODY_TIME: Duration = Duration::from_secs(10);
 /// Lines about commands to keep for those who watch.
 pub const COMMANDS_KEPT: usize = 500;
 
+/// Tells the network as routing knows it, as an object of JSON: `links` to neighbours, and `routers`. `None`: routing is
+/// off. It must answer at once.
+pub type RoutingMap = Arc<dyn Fn() -> Option<serde_json::Value> + Send + Sync>;
+
 /// What the dashboard needs: the way to the control thread, and who may ask.
 pub struct DashboardConfig {
     /// The way to the control thread.
     pub door: Door,
     /// Who may ask.
     pub access: Access,
+    /// What routing knows of the network.
+    pub routing: RoutingMap,
 }
 
 /// The dashboard.
@@ -59,6 +66,7 @@ pub struct Dashboard {
     live: Live,
     faces: Faces,
     traces: Traces,
+    routing: RoutingMap,
 }
 
 /// The head of a request.
@@ -73,7 +81,7 @@ struct Head {
 impl Dashboard {
     /// A dashboard whose questions wait at most `patience` for the control thread.
     pub fn new(config: DashboardConfig, patience: Duration) -> Self {
-        let DashboardConfig { door, access } = config;
+        let DashboardConfig { door, access, routing } = config;
         Dashboard {
             access,
             questions: Questions::new(door.clone(), patience),
@@ -81,6 +89,7 @@ impl Dashboard {
             live: Live::default(),
             faces: Faces::default(),
             traces: Traces::default(),
+            routing,
         }
     }
 
@@ -152,7 +161,7 @@ impl Dashboard {
             ["faces"] => self.faces.page(questions, query).await,
             ["faces", id] => self.faces.one(questions, id).await,
             ["channels"] => tables::channels(questions).await,
-            ["map"] => tables::map(questions, &self.faces).await,
+            ["map"] => tables::map(questions, &self.faces, &self.routing).await,
             ["routes"] => routes::tree(questions, query).await,
             ["routes", "find"] => routes::find(questions, query).await,
             ["explain"] => routes::explain(questions, &self.faces, query).await,

@@ -9,6 +9,7 @@ use byname_wire::tagset::TagDigest;
 use serde::Serialize;
 use serde_json::json;
 
+use super::RoutingMap;
 use super::answers::{Failure, to_json};
 use super::faces::{Faces, Rates};
 use super::live::ContentStore;
@@ -119,8 +120,9 @@ struct Neighbor {
     rates: Rates,
 }
 
-/// The network as far as this router knows it: its neighbours, what binds it to them, and its applications.
-pub async fn map(questions: &Questions, faces: &Faces) -> Result<String, Failure> {
+/// The network as far as this router knows it: its neighbours, what binds it to them, its applications, and what routing
+/// knows of other routers.
+pub async fn map(questions: &Questions, faces: &Faces, routing: &RoutingMap) -> Result<String, Failure> {
     let ask = questions.ask(|management, _| (management.tags().tree_views(), management.hub()));
     let (trees, hub) = ask.await?;
     let reading = faces.reading(questions).await?;
@@ -151,6 +153,7 @@ pub async fn map(questions: &Questions, faces: &Faces) -> Result<String, Failure
         "neighbors": neighbors.iter().map(neighbor).collect::<Vec<_>>(),
         "total": total,
         "applications": applications,
+        "routing": routing(),
         "hub": hub.map(|face| face.0),
         "trees": trees.iter().map(|tree| json!({ "tree": tree.id.0, "label": tree.label.to_string() })).collect::<Vec<_>>(),
     })

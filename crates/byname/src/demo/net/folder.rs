@@ -98,8 +98,8 @@ impl Folder {
     fn empty(&self) {
         let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
         for entry in entries.filter(|entry| entry.file_name() != "lock") {
-            // A file that remains is replaced by the next network's.
-            let _ = fs::remove_file(entry.path());
+            // What remains is replaced by the next network's.
+            let _ = fs::remove_file(entry.path()).or_else(|_| fs::remove_dir_all(entry.path()));
         }
     }
 }

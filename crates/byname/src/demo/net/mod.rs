@@ -1,5 +1,5 @@
 //! `byname demo net`: a network of routers to try things in, each in a network namespace, or all on the loopback
-//! interface. Routes are computed from the topology when it starts.
+//! interface. Routes are computed from the topology when it starts, or found by byname's routing.
 //!
 //! It leaves nothing behind, whatever ends it: namespaces end with this process, and the next network ends the routers
 //! that a killed one has left ([`folder`]).
@@ -17,7 +17,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -40,6 +40,7 @@ const PAUSE: Duration = Duration::from_millis(100);
                   network namespace of its own; otherwise all are on the loopback interface.\n\nExamples:\n  \
                   byname demo net 5 --topology ring --delay 10ms --loss 0.01\n  \
                   byname demo net 20 --topology Geant2012.gml\n  \
+                  byname demo net 9 --topology grid --routing\n  \
                   byname demo net shell r2\n  \
                   byname demo net shell r1 -- byname ping /net/r5"
 )]
@@ -61,6 +62,9 @@ pub struct NetArgs {
     /// Put all routers on the loopback interface, also as root
     #[arg(long)]
     loopback: bool,
+    /// Let the routers find their ways themselves, by byname's routing, instead of computing routes at the start
+    #[arg(long)]
+    routing: bool,
     /// Packet threads of each router
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: u16,
@@ -130,8 +134,8 @@ fn network(args: &NetArgs, shape: Shape, ended: &AtomicBool) -> anyhow::Result<u
     let listeners = (0..count).map(|_| page::listen()).collect::<anyhow::Result<Vec<_>>>()?;
     let http = listeners.iter().map(|listener| Ok(listener.local_addr()?.port()));
     let http = http.collect::<std::io::Result<Vec<u16>>>()?;
-    let plan =
-        Plan { shape, place, faults: Faults { delay: args.delay, loss: args.loss }, threads: args.threads, http };
+    let faults = Faults { delay: args.delay, loss: args.loss };
+    let plan = Plan { shape, place, faults, has_routing: args.routing, threads: args.threads, http };
     let mut routers = Routers::prepare(&plan, folder.path())?;
     // A router without a namespace opens its port itself. One in a namespace has the same port there.
     let listeners: Vec<TcpListener> = listeners.into_iter().filter(|_| in_namespaces).collect();
@@ -143,7 +147,10 @@ fn network(args: &NetArgs, shape: Shape, ended: &AtomicBool) -> anyhow::Result<u
     }
     for router in 0..count {
         let client = routers.await_one(router)?;
-        running::answer_pings(client, router)?;
+        running::answer_pings(client, router, args.routing)?;
+    }
+    if args.routing && !await_ways(&mut routers, &plan, ended)? {
+        return Ok(exit::INTERRUPTED);
     }
     for (listener, namespace) in listeners.into_iter().zip(&routers.namespaces) {
         page::pass_on(listener, namespace.process().parse()?)?;
@@ -159,6 +166,19 @@ fn network(args: &NetArgs, shape: Shape, ended: &AtomicBool) -> anyhow::Result<u
     let _ = writeln!(std::io::stdout(), "\nThe routers end.");
     drop(routers);
     Ok(exit::OK)
+}
+
+/// Waits until the routers have found their ways, and tells how long that took. Returns whether nobody has interrupted it.
+/// Routers that take too long are left to go on: links may lose most packets.
+fn await_ways(routers: &mut Routers, plan: &Plan, ended: &AtomicBool) -> anyhow::Result<bool> {
+    let begun = Instant::now();
+    let is_interrupted = || ended.load(Ordering::Relaxed);
+    if routers.await_ways(plan, is_interrupted)? {
+        println!("The routers have found their ways in {:.1} s.", begun.elapsed().as_secs_f64());
+    } else if !is_interrupted() {
+        println!("Some routers still look for their ways; `byname routing` in a shell of one shows what it knows.");
+    }
+    Ok(!is_interrupted())
 }
 
 /// Waits for a signal. Tells of routers that end by themselves.
@@ -201,6 +221,9 @@ fn title(args: &NetArgs, count: usize, in_namespaces: bool) -> String {
         "line" | "ring" | "grid" => format!("{count} routers in a {}, {place}", args.topology),
         _ => format!("{count} routers of a file, {place}"),
     };
+    if args.routing {
+        title += ", which find their ways themselves";
+    }
     if !args.delay.is_zero() {
         title += &format!("; links take {}", humantime::format_duration(args.delay));
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::topology::Shape;
@@ -11,6 +11,8 @@ use super::topology::Shape;
 const PORT: u16 = 6363;
 /// The first address of links between namespaces. Each link has four addresses.
 const LINKS: u32 = u32::from_be_bytes([10, 77, 0, 0]);
+/// The network whose routers find their ways themselves.
+pub const NETWORK: &str = "/net";
 
 /// What is wrong with links on purpose.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +38,8 @@ pub struct Plan {
     pub shape: Shape,
     pub place: Place,
     pub faults: Faults,
+    /// Whether routers find their ways themselves. If not, routes are computed here.
+    pub has_routing: bool,
     /// Packet threads of each router.
     pub threads: u16,
     /// HTTP port of each router, on the loopback interface.
@@ -47,9 +51,14 @@ pub fn name(router: usize) -> String {
     format!("r{}", router + 1)
 }
 
-/// The prefix below which a router answers pings.
+/// The prefix below which a router answers pings, and its name in routing.
 pub fn prefix(router: usize) -> String {
-    format!("/net/{}", name(router))
+    format!("{NETWORK}/{}", name(router))
+}
+
+/// The folder of a router's keys for routing.
+pub fn keys(folder: &Path, router: usize) -> PathBuf {
+    folder.join("keys").join(name(router))
 }
 
 impl Plan {
@@ -90,6 +99,10 @@ impl Plan {
             delay.as_micros(),
             router + 1,
         );
+        if self.has_routing {
+            text += &self.routing(router, folder);
+            return text;
+        }
         for &neighbor in self.shape.graph.neighbors(router) {
             let uri = self.uri(router, neighbor as usize);
             let _ = write!(text, "[[face]]\nremote = \"{uri}\"\npersistency = \"permanent\"\n");
@@ -97,6 +110,21 @@ impl Plan {
         for (to, neighbor, cost) in self.routes(router) {
             let uri = self.uri(router, neighbor);
             let _ = write!(text, "[[route]]\nprefix = \"{}\"\nface = \"{uri}\"\ncost = {cost}\n", prefix(to));
+        }
+        text
+    }
+
+    /// The settings with which a router finds its ways. Many routers may share a processor, and links may lose hellos, so
+    /// there are fewer hellos than usual, and more of them may be missing.
+    fn routing(&self, router: usize, folder: &Path) -> String {
+        let mut text = format!(
+            "[routing]\nnetwork = \"{NETWORK}\"\nname = \"{}\"\nkeys = {:?}\nmulticast = false\n\
+             hello_interval = \"200 ms\"\nhello_misses = 5\nadvertise_interval = \"1 s\"\n",
+            prefix(router),
+            keys(folder, router),
+        );
+        for &neighbor in self.shape.graph.neighbors(router) {
+            let _ = write!(text, "[[routing.neighbor]]\nface = \"{}\"\n", self.uri(router, neighbor as usize));
         }
         text
     }
@@ -131,6 +159,7 @@ mod tests {
             shape: Shape::new(topology, Some(count)).expect("a shape"),
             place,
             faults: Faults { delay: Duration::from_millis(10), loss: 0.19 },
+            has_routing: false,
             threads: 1,
             http: (0..count as u16).map(|router| 40_000 + router).collect(),
         }
@@ -148,7 +177,11 @@ mod tests {
                 assert_eq!(config.faults.delay, Duration::from_millis(5));
             }
         }
-        let plan = plan("line", 3, Place::Namespaces);
+        let plan = Plan { has_routing: true, ..plan("line", 3, Place::Namespaces) };
+        let text = plan.configuration(1, Path::new("/tmp/net"));
+        let config = Config::parse(&text, Path::new("r.toml")).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_eq!((config.routing.neighbors.len(), config.initial_faces.len()), (2, 0));
+        assert_eq!(config.routing.keys, Path::new("/tmp/net/keys/r2"));
         assert_eq!((plan.uri(0, 1), plan.uri(1, 0)), ("udp4://10.77.0.2:6363".into(), "udp4://10.77.0.1:6363".into()));
         assert_eq!((plan.uri(1, 2), plan.uri(2, 1)), ("udp4://10.77.0.6:6363".into(), "udp4://10.77.0.5:6363".into()));
     }

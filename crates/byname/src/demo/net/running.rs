@@ -13,14 +13,23 @@ use byname_wire::data::DataBuilder;
 use byname_wire::{Component, Name};
 use rustix::process::{Pid, Signal};
 
-use super::plan::{Place, Plan, name, prefix};
+use super::plan::{NETWORK, Place, Plan, keys, name, prefix};
 use crate::demo::PATIENCE;
 use crate::demo::namespace::Namespace;
+use crate::key::NewType;
+use crate::key::folder::Folder as Keys;
+use crate::key::network::{new_anchor, of_router};
+use crate::manage::routing::report::{RouterSeen, Status};
+use crate::manage::routing::{ask_routers, ask_status};
 
 /// How long routers may take to end before they are killed.
 const END_PATIENCE: Duration = Duration::from_secs(3);
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(10);
+/// Pause between two questions about the ways that routers have found.
+const WAYS_PAUSE: Duration = Duration::from_millis(100);
+/// For how many days keys are valid.
+const KEY_DAYS: u32 = 30;
 
 /// Running routers. Dropping this ends them.
 pub struct Routers {
@@ -30,9 +39,12 @@ pub struct Routers {
 }
 
 impl Routers {
-    /// Makes namespaces and links, if the plan has them.
+    /// Makes keys, namespaces and links, if the plan has them.
     pub fn prepare(plan: &Plan, folder: &Path) -> anyhow::Result<Routers> {
         let mut routers = Routers { folder: folder.to_owned(), namespaces: Vec::new(), processes: Vec::new() };
+        if plan.has_routing {
+            make_keys(plan, folder)?;
+        }
         if matches!(plan.place, Place::Loopback(_)) {
             return Ok(routers);
         }
@@ -89,6 +101,25 @@ impl Routers {
         }
     }
 
+    /// Waits until each router knows the way to all that the topology links it to. Returns whether that was in time.
+    ///
+    /// # Errors
+    /// If a router ends.
+    pub fn await_ways(&mut self, plan: &Plan, is_interrupted: impl Fn() -> bool) -> anyhow::Result<bool> {
+        let end = Instant::now() + PATIENCE;
+        for router in 0..plan.shape.graph.nodes() {
+            let others = plan.shape.distances(router).into_iter().flatten().count() - 1;
+            let mut client = self.await_one(router)?;
+            while !knows_all(&mut client, others) {
+                if Instant::now() > end || is_interrupted() {
+                    return Ok(false);
+                }
+                std::thread::sleep(WAYS_PAUSE);
+            }
+        }
+        Ok(true)
+    }
+
     /// The Unix socket of a router.
     pub fn socket(&self, router: usize) -> PathBuf {
         self.folder.join(format!("{}.sock", name(router)))
@@ -125,10 +156,30 @@ impl Drop for Routers {
     }
 }
 
-/// Answers pings at a router until the connection ends. The thread ends with the process.
-pub fn answer_pings(mut client: Link, router: usize) -> anyhow::Result<()> {
+/// Makes the anchor of the network, and a folder of keys for each router. All are of this network only: they go with the
+/// folder.
+fn make_keys(plan: &Plan, folder: &Path) -> anyhow::Result<()> {
+    let anchor = Keys::new(Some(folder.join("anchor")))?;
+    let anchor = new_anchor(&anchor, &NETWORK.parse()?, NewType::Ed25519)?;
+    for router in 0..plan.shape.graph.nodes() {
+        let own = Keys::new(Some(keys(folder, router)))?;
+        of_router(&own, &prefix(router).parse()?, &anchor, (NewType::Ed25519, KEY_DAYS))?;
+    }
+    Ok(())
+}
+
+/// Whether a router has routes to what so many others serve. Routing that has not begun yet does not answer.
+fn knows_all(client: &mut Link, others: usize) -> bool {
+    let is_known = |router: &RouterSeen| router.cost.is_some() && router.prefixes > 0;
+    let knows = |routers: Vec<RouterSeen>| routers.iter().filter(|router| is_known(router)).count() >= others;
+    ask_routers(client).is_ok_and(knows) && ask_status(client).is_ok_and(|status: Status| status.settled)
+}
+
+/// Answers pings at a router until the connection ends. The thread ends with the process. `announce`: its routing tells the
+/// network.
+pub fn answer_pings(mut client: Link, router: usize, announce: bool) -> anyhow::Result<()> {
     let base: Name = prefix(router).parse::<Name>()?.join(Component::generic(b"ping"));
-    register(&mut client, &base, RegisterOptions::default())?;
+    register(&mut client, &base, RegisterOptions { announce })?;
     let serve = move || {
         client.serve(|interest, incoming, outbox| {
             if base.as_ref().is_prefix_of(&interest.name) {

@@ -106,7 +106,7 @@ impl RoutingArgs {
 pub fn run(args: RoutingArgs, client: &mut Link) -> anyhow::Result<()> {
     match args.command.unwrap_or(Command::Status { json: args.json }) {
         Command::Status { json } => {
-            let status: Status = ask(client, report::questions().join(Component::generic(b"status")))?;
+            let status = ask_status(client)?;
             print(json, &status, || words::status(&status))
         }
         Command::Neighbors(NeighborsArgs { command: None, json }) => {
@@ -115,7 +115,7 @@ pub fn run(args: RoutingArgs, client: &mut Link) -> anyhow::Result<()> {
         }
         Command::Neighbors(NeighborsArgs { command: Some(change), .. }) => change_neighbors(change, client),
         Command::Routers { json } => {
-            let routers: Vec<RouterSeen> = ask(client, report::questions().join(Component::generic(b"routers")))?;
+            let routers = ask_routers(client)?;
             print(json, &routers, || words::routers(&routers))
         }
         Command::Prefixes { json } => {
@@ -128,6 +128,16 @@ pub fn run(args: RoutingArgs, client: &mut Link) -> anyhow::Result<()> {
             print(json, &explained, || words::explained(&explained))
         }
     }
+}
+
+/// Asks for routing as a whole.
+pub fn ask_status(client: &mut Link) -> anyhow::Result<Status> {
+    ask(client, report::questions().join(Component::generic(b"status")))
+}
+
+/// Asks for the routers of the network.
+pub fn ask_routers(client: &mut Link) -> anyhow::Result<Vec<RouterSeen>> {
+    ask(client, report::questions().join(Component::generic(b"routers")))
 }
 
 fn all_prefixes(client: &mut Link) -> anyhow::Result<Vec<Prefix>> {

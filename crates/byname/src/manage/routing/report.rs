@@ -2,12 +2,14 @@
 //! the field names.
 
 use byname_routing::explain::{Explanation, WayUse};
-use byname_routing::status::{HelloState, PrefixStatus, Status as CoreStatus};
+use byname_routing::status::{HelloState, PrefixStatus, RouterStatus, Status as CoreStatus};
 use byname_wire::{Component, Name};
 use serde::{Deserialize, Serialize};
 
 /// Prefixes in one answer. Further ones are asked for.
 pub const PAGE: usize = 500;
+/// Most links and most routers of a map.
+const MAP_MAX: usize = 150;
 
 /// The prefix of the questions: `/localhost/nlsr/byname`.
 pub fn questions() -> Name {
@@ -73,6 +75,31 @@ pub struct RouterSeen {
     pub nexthops: Vec<Nexthop>,
     pub prefixes: usize,
     pub stale: bool,
+    /// If it is a neighbour: the links that it tells of, without those to this router.
+    pub links: Vec<FarLink>,
+}
+
+/// A link of a neighbour to another router.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct FarLink {
+    pub router: String,
+    pub cost: u64,
+}
+
+/// The network as this router knows it, for pages that draw it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct Map {
+    pub network: String,
+    pub router: String,
+    /// Number of links to neighbours.
+    pub links_total: usize,
+    pub links: Vec<Neighbor>,
+    /// Number of other routers.
+    pub routers_total: usize,
+    /// The nearest first.
+    pub routers: Vec<RouterSeen>,
 }
 
 /// A nexthop.
@@ -213,14 +240,42 @@ pub fn neighbors<'a>(status: &CoreStatus, uri_of: impl Fn(u64) -> Option<&'a str
 
 /// All routers of the network, without this one.
 pub fn routers(status: &CoreStatus) -> Vec<RouterSeen> {
-    let seen = |router: &byname_routing::status::RouterStatus| RouterSeen {
+    status.routers.iter().map(|router| seen(status, router)).collect()
+}
+
+fn seen(status: &CoreStatus, router: &RouterStatus) -> RouterSeen {
+    // Both lists are in the order of names.
+    let neighbour = status.neighbours.binary_search_by(|neighbour| neighbour.router.cmp(&router.router));
+    let reaches = neighbour.map(|place| &status.neighbours[place].reaches[..]).unwrap_or_default();
+    RouterSeen {
         router: router.router.to_string(),
         cost: router.cost,
         nexthops: router.nexthops.iter().map(|hop| Nexthop { face_id: hop.face.0, cost: hop.cost }).collect(),
         prefixes: router.prefixes,
         stale: router.is_stale,
-    };
-    status.routers.iter().map(seen).collect()
+        links: reaches.iter().map(|(router, cost)| FarLink { router: router.to_string(), cost: *cost }).collect(),
+    }
+}
+
+impl Map {
+    /// From what the protocol knows. At most [`MAP_MAX`] links and routers, the nearest.
+    pub fn of<'a>(status: &CoreStatus, uri_of: impl Fn(u64) -> Option<&'a str>) -> Self {
+        let mut links = neighbors(status, uri_of);
+        let mut routers: Vec<&RouterStatus> = status.routers.iter().collect();
+        let totals = (links.len(), routers.len());
+        links.sort_by_key(|link| (!link.used, link.cost));
+        links.truncate(MAP_MAX);
+        routers.sort_by_key(|router| router.cost.unwrap_or(u64::MAX));
+        routers.truncate(MAP_MAX);
+        Map {
+            network: status.network.to_string(),
+            router: status.router.to_string(),
+            links_total: totals.0,
+            links,
+            routers_total: totals.1,
+            routers: routers.into_iter().map(|router| seen(status, router)).collect(),
+        }
+    }
 }
 
 /// Some prefixes.

@@ -100,8 +100,9 @@ impl Router {
         }
         let snapshots = self.control.snapshots();
         let mut notes = Vec::new();
-        let dashboard = dashboard::wanted(config, &self.control, &mut notes);
-        let ask = self.setup.routing.measures().added_to(move |tell| snapshots.ask(tell));
+        let measures = self.setup.routing.measures();
+        let dashboard = dashboard::wanted(config, &self.control, measures.map(), &mut notes);
+        let ask = measures.added_to(move |tell| snapshots.ask(tell));
         let probes = self.setup.health.probes();
         let mut web = WebServer::start_on(config.metrics.listen, None, ask, probes, dashboard)?;
         if let Some(thread) = web.take_thread() {

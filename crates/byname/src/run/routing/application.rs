@@ -298,7 +298,9 @@ impl Application {
         if self.measures_at <= now {
             self.measures_at = now + MEASURES_INTERVAL;
             let ends_ms = self.identity.certificate.as_ref().map(|certificate| certificate.not_after_ms);
-            self.measures.publish(&self.core.status(), self.checks.counters(), self.registrations.refused, ends_ms);
+            let numbers = (self.registrations.refused, ends_ms);
+            let uri_of = |face| self.faces.uri(face);
+            self.measures.publish(&self.core.status(), uri_of, self.checks.counters(), numbers);
         }
     }
 

@@ -1,21 +1,35 @@
-//! Counters of routing, for the server of metrics.
+//! What routing tells the web server: counters for metrics, and the network for the dashboard's map.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use byname_control::metrics::{RoutingCounts, Snapshot};
 use byname_routing::Status;
 use byname_trust::validator;
-use byname_web::Tell;
+use byname_web::{RoutingMap, Tell};
 
-/// The latest counters. Clones share them.
+use crate::manage::routing::report::Map;
+
+/// What routing told last. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Measures {
-    latest: Arc<Mutex<Option<RoutingCounts>>>,
+    latest: Arc<Mutex<Option<Latest>>>,
+}
+
+#[derive(Debug)]
+struct Latest {
+    counts: RoutingCounts,
+    map: Map,
 }
 
 impl Measures {
-    /// Publishes counters.
-    pub fn publish(&self, status: &Status, trust: validator::Counters, refused: u64, ends_ms: Option<u64>) {
+    /// Publishes counters, and the network. `uri_of` knows the URIs of faces.
+    pub fn publish<'a>(
+        &self,
+        status: &Status,
+        uri_of: impl Fn(u64) -> Option<&'a str>,
+        trust: validator::Counters,
+        (refused, ends_ms): (u64, Option<u64>),
+    ) {
         let counters = status.counters;
         let links = || status.neighbours.iter().flat_map(|neighbour| &neighbour.links);
         let counts = RoutingCounts {
@@ -54,7 +68,8 @@ impl Measures {
             certificates_fetched: trust.interests,
             certificate_ends_s: ends_ms.map(|ms| ms / 1_000),
         };
-        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(counts);
+        let latest = Latest { counts, map: Map::of(status, uri_of) };
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(latest);
     }
 
     /// Adds the latest counters to the snapshots that `ask` asks for.
@@ -70,7 +85,17 @@ impl Measures {
 
     /// The latest counters. `None`: routing is off.
     fn latest(&self) -> Option<RoutingCounts> {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|latest| latest.counts.clone())
+    }
+
+    /// The network as routing told it last, in JSON. It tells nothing while it is off.
+    pub fn map(&self) -> RoutingMap {
+        let latest = Arc::clone(&self.latest);
+        Arc::new(move || {
+            let latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
+            // Only maps with odd keys have no JSON, and there are none.
+            latest.as_ref().and_then(|latest| serde_json::to_value(&latest.map).ok())
+        })
     }
 
     /// Routing has ended.

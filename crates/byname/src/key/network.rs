@@ -69,7 +69,7 @@ pub fn network(folder: &Folder, args: &NetworkArgs) -> anyhow::Result<u8> {
 /// Makes the anchor of a network.
 pub fn new_anchor(folder: &Folder, network: &Name, typ: NewType) -> anyhow::Result<Entry> {
     let key = NewKey::generate(network, typ.into())?;
-    Ok(folder.add(key.pkcs8(), &self_signed(&key, b"self", ANCHOR_DAYS)?)?)
+    folder.add(key.pkcs8(), &self_signed(&key, b"self", ANCHOR_DAYS)?)
 }
 
 /// Puts into the folder of a router what it needs: its key with a new certificate, valid for some days, and that of the

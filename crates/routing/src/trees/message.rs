@@ -288,7 +288,7 @@ mod tests {
             root: "/net/r1".parse().unwrap(),
             cost: 3,
             path: vec![RouterKey(7), RouterKey(u64::MAX)],
-            is_child: has != None,
+            is_child: has.is_some(),
             nodes: 4,
             wants: 9,
             has,

@@ -254,6 +254,58 @@ test('without the token, a page can look and change nothing', { skip }, async ()
   await stranger.close();
 });
 
+test('the map shows what routing knows', { skip }, async () => {
+  // A line a - b - c - d, and e, which a loses.
+  const of = (name, neighbours) =>
+    `[routing]\nnetwork = "/net"\nname = "/net/${name}"\ninsecure = true\nmulticast = false\nadvertise_interval = "1 s"\n` +
+    neighbours.map(({ port }) => `[[routing.neighbor]]\nface = "udp4://127.0.0.1:${port}"\n`).join('');
+  const others = [];
+  const start = async (name, neighbours) => {
+    others.push(await startRouter({ routes: 0, faces: 0, clients: false, config: of(name, neighbours) }));
+    return others.at(-1);
+  };
+  const context = await browser.newContext({ viewport: { width: 1280, height: 860 } });
+  try {
+    const c = await start('c', [await start('d', [])]);
+    const b = await start('b', [c]);
+    const e = await start('e', []);
+    const a = await start('a', [b, e]);
+    if (process.env.ASSETS) await context.route('**/assets/*', (route) => route.fulfill({ path: join(process.env.ASSETS, new URL(route.request().url()).pathname) }));
+    const map = await context.newPage();
+    map.setDefaultTimeout(20_000);
+    map.on('console', (message) => ['error', 'warning'].includes(message.type()) && troubles.push(`console: ${message.text()}`));
+    map.on('pageerror', (error) => troubles.push(`page: ${error}`));
+    await map.goto(`${a.url}/#/map`);
+    const row = (name) => map.getByRole('list', { name: 'Routers' }).getByRole('listitem').filter({ hasText: `/net/${name}` });
+    await row('d').filter({ hasText: 'cost 3' }).filter({ hasText: 'through b' }).waitFor();
+    await row('c').filter({ hasText: 'cost 2' }).waitFor();
+    await row('b').filter({ hasText: 'neighbour' }).filter({ hasText: 'hello up' }).waitFor();
+    const picture = map.locator('svg.routing');
+    for (const name of ['b', 'c', 'd', 'e']) await picture.getByText(name, { exact: true }).waitFor();
+    // The links to b and e, and that of b to c. No neighbour tells of a link to d.
+    await map.waitForFunction(() => document.querySelectorAll('svg.routing path.link:not(.down)').length === 3);
+    assert.equal(await picture.locator('path.way').count(), 1);
+    e.close();
+    await row('e').filter({ hasText: 'not reachable' }).waitFor();
+    await map.waitForFunction(() => document.querySelectorAll('svg.routing path.link:not(.down)').length === 2);
+    for (const [theme, width] of [['light', 1280], ['dark', 1280], ['light', 400], ['dark', 400]]) {
+      await map.emulateMedia({ colorScheme: theme });
+      await map.setViewportSize({ width, height: 860 });
+      await map.waitForTimeout(200);
+      await map.screenshot({ path: join(SHOTS, `routing-${theme}-${width}.png`), fullPage: width < 500 });
+      await map.evaluate(AXE);
+      const found = await map.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
+      assert.deepEqual(found.violations.map((one) => `${one.id}: ${one.help}`), [], `${theme} ${width}`);
+      assert.ok((await map.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0, `too wide at ${width}`);
+    }
+    for (const router of others) assert.ok(!router.log().includes('panic'), router.log());
+    nothingWrong();
+  } finally {
+    await context.close();
+    for (const router of others) router.close();
+  }
+});
+
 test('nothing panicked', { skip }, () => {
   assert.ok(!router.log().includes('panic'), router.log());
 });

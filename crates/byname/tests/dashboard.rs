@@ -188,6 +188,39 @@ fn names_of_the_router_are_configured_and_without_a_dashboard_there_is_none() {
 }
 
 #[test]
+fn a_reload_changes_who_may_ask_and_the_token_and_turns_it_off_and_on() {
+    let served = Served::start("[dashboard]\nhosts = [\"old.example\"]\n");
+    let configuration = served.router.path("byname.toml");
+    let before = std::fs::read_to_string(&configuration).expect("read");
+    let reload = |dashboard: &str| {
+        let text = before.replace("[dashboard]\nhosts = [\"old.example\"]\n", dashboard);
+        std::fs::write(&configuration, text).expect("written");
+        served.router.ok("reload")
+    };
+    let as_host = |host: &str| {
+        let request = format!("GET /api/v1/live HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        served.exchange(request.as_bytes()).status
+    };
+    let with = |token: &str| served.request("GET", "/api/v1/token", &format!("Authorization: Bearer {token}\r\n"), "");
+    assert_eq!((as_host("old.example"), as_host("new.example")), (200, 421));
+
+    reload("[dashboard]\nhosts = [\"new.example\"]\n");
+    assert_eq!((as_host("old.example"), as_host("new.example")), (421, 200));
+    assert_eq!(with(&served.token).status, 200, "pages that are open go on");
+
+    reload("[dashboard]\nenabled = false\n");
+    assert_eq!(served.get("/api/v1/live").status, 404);
+    assert!(served.get("/metrics").body.contains("byname_routes"), "metrics go on");
+
+    let other = served.router.path("other.token");
+    std::fs::write(&other, "another-token-0123456789\n").expect("written");
+    std::fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("set");
+    reload(&format!("[dashboard]\ntoken_file = \"{}\"\n", other.display()));
+    assert_eq!((with(&served.token).status, with("another-token-0123456789").status), (401, 200));
+    assert_eq!(served.json("/api/v1/map")["routing"], Value::Null, "routing is off");
+}
+
+#[test]
 fn commands_go_through_managements_door() {
     let served = Served::start("");
     let face = served.command("faces/create", &json!({"remote_uri": "udp4://127.0.0.1:9", "persistency": "permanent"}));

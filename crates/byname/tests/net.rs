@@ -134,6 +134,45 @@ fn a_ring_on_loopback() {
 }
 
 #[test]
+fn routers_find_their_ways_themselves_with_keys_of_their_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let temporary = folder.path();
+    let mut net = Net::start(temporary, &["4", "--topology", "ring", "--routing"]);
+    assert!(net.told.contains("The routers have found their ways in "), "{}", net.told);
+    assert!(net.told.contains(", which find their ways themselves"), "{}", net.told);
+    let at = |router: &str, words: &[&str]| {
+        done(temporary, &[&["demo", "net", "shell", router, "--", "byname"], words].concat())
+    };
+    assert_eq!(at("r1", &["ping", "/net/r3", "-c", "2", "-i", "20"]).code, 0, "over two links");
+    let status: Value = serde_json::from_str(&at("r1", &["routing", "--json"]).stdout).expect("JSON");
+    assert!(status["certificate"].as_str().is_some_and(|name| name.starts_with("/net/r1/32=DV/KEY/")), "{status}");
+    assert_eq!((status["routers_reachable"].as_u64(), status["untrusted"].as_u64()), (Some(3), Some(0)));
+    // A neighbor tells of its other link, and the map of the dashboard shows it.
+    let routers: Value = serde_json::from_str(&at("r1", &["routing", "routers", "--json"]).stdout).expect("JSON");
+    let second = routers.as_array().expect("a list").iter().find(|router| router["router"] == "/net/r2").expect("r2");
+    assert_documented("routing router", second);
+    assert_eq!(second["links"], serde_json::json!([{ "router": "/net/r3", "cost": 1 }]), "{routers}");
+    let list: Value = serde_json::from_str(&done(temporary, &["demo", "net", "list", "--json"]).stdout).expect("JSON");
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        let answer = http(&format!("{}/api/v1/map", list["routers"][0]["http"].as_str().expect("an address")));
+        let map: Value = serde_json::from_str(answer.split("\r\n\r\n").nth(1).expect("a body")).expect("JSON");
+        let routing = &map["routing"];
+        let links = routing["routers"].as_array().map(|routers| routers.iter().map(|router| router["links"].clone()));
+        if links.is_some_and(|mut links| links.any(|link| link == second["links"])) {
+            assert_eq!((&routing["router"], &routing["routers_total"]), (&"/net/r1".into(), &3.into()), "{map}");
+            assert_eq!((&routing["links_total"], &routing["links"][0]["used"]), (&2.into(), &true.into()), "{map}");
+            break;
+        }
+        assert!(Instant::now() < end, "{map}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    net.signal("-TERM");
+    assert_eq!(wait(&mut net.process), 0);
+    assert_nothing_left(temporary);
+}
+
+#[test]
 fn a_killed_network_is_cleaned_up_by_the_next_or_by_stop() {
     let folder = tempfile::tempdir().expect("a folder");
     let temporary = folder.path();

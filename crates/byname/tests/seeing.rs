@@ -111,3 +111,35 @@ fn a_trace_tells_why_packets_are_dropped_and_ends_in_time() {
     assert_eq!(router.run("trace /a --count 0").code, 2);
     assert_eq!(router.run("trace a").code, 2);
 }
+
+#[test]
+fn mini_ndn_gets_the_answers_that_it_reads() {
+    // What minindn/helpers/nfdc.py sends, and how it takes the answers apart.
+    let router = Router::start();
+    let number = |answer: &str, word: usize, label: &str| -> u64 {
+        let word = answer.split(' ').nth(word).and_then(|word| word.strip_prefix(label));
+        word.and_then(|id| id.parse().ok()).unwrap_or_else(|| panic!("{label} in {answer}"))
+    };
+    let create = "face create udp://127.0.0.2 persistency persistent";
+    let created = router.ok(create);
+    assert!(created.starts_with("face-created "), "{created}");
+    let face = number(&created, 1, "id=");
+    let again = router.ok(create);
+    assert!(again.starts_with("face-exists ") && number(&again, 1, "id=") == face, "{again}");
+    assert_eq!(number(&router.ok("face list remote udp://127.0.0.2:6363"), 0, "faceid="), face);
+    router.ok(&format!("route add /abc {face} origin 255 cost 10"));
+    assert!(!router.ok("strategy set /abc ndn:/localhost/nfd/strategy/best-route").contains("error"));
+    let batch = router.path("nfdc_helper.batch");
+    let lines =
+        format!("route add /more {face} origin 255 cost 20\nroute add /more/x udp://127.0.0.2 origin 255 cost 0");
+    std::fs::write(&batch, lines).expect("written");
+    router.ok(&format!("--batch {}", batch.display()));
+    for (name, cost) in [("/abc", 10), ("/more", 20), ("/more/x", 0)] {
+        let shown = router.ok(&format!("route show {name}"));
+        assert!(shown.contains(&format!("nexthop={face} ")) && shown.contains(&format!("cost={cost} ")), "{shown}");
+    }
+    router.ok(&format!("route remove /abc {face} origin 255"));
+    assert_ne!(router.run("route show /abc").code, 0);
+    router.ok("strategy unset /abc");
+    assert!(router.ok("face destroy udp://127.0.0.2").starts_with("face-destroyed "));
+}

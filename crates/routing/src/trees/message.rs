@@ -282,7 +282,7 @@ mod tests {
     fn message() -> Message {
         let label = Label::new(0x40_0000).light_child(0x40_0001, 3).unwrap();
         let span = Span { label, len: 17 };
-        let entry = |tree, has, gives| Entry {
+        let entry = |tree, has: Option<Span>, gives| Entry {
             tree: TreeId(tree),
             priority: 100,
             root: "/net/r1".parse().unwrap(),

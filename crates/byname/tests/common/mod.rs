@@ -120,9 +120,15 @@ impl Router {
         self.signal(signal);
         wait(&mut self.process);
         if let Some(pid) = self.successor.take() {
-            let (deadline, status) = (Instant::now() + PATIENCE, format!("/proc/{pid}/stat"));
-            // A process that has closed everything is gone, or waits until somebody asks for its result.
-            while std::fs::read_to_string(&status).is_ok_and(|status| !status.contains(") Z ")) {
+            let deadline = Instant::now() + PATIENCE;
+            // A process that has closed everything is gone, or waits until somebody asks for its result. Its first
+            // thread may wait so while others still hold its files.
+            let has_ended = || {
+                let status = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+                let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+                status.map_or(true, |status| status.contains(") Z ") && threads < 2)
+            };
+            while !has_ended() {
                 assert!(Instant::now() < deadline, "the process does not end");
                 std::thread::sleep(Duration::from_millis(5));
             }

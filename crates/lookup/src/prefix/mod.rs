@@ -8,6 +8,7 @@ mod hash_room;
 pub mod learned;
 pub mod level_pulling;
 pub mod longest_first;
+pub mod namespaces;
 mod rule_array;
 mod rule_table;
 mod rule_writer;

@@ -369,7 +369,7 @@ impl FlatReader {
     /// If the file cannot be read or has no such table.
     pub fn open(path: impl AsRef<Path>, opening: Opening) -> Result<Self, TableError> {
         let malformed = || FileError::Malformed { what: "its values have an impossible number of bits".to_owned() };
-        let line::Opened { mut query, key, note } = line::open(path.as_ref(), opening)?;
+        let line::Opened { mut query, key, note, .. } = line::open(path.as_ref(), opening)?;
         let (bits, []) = note.as_chunks::<4>() else { return Err(malformed().into()) };
         let &[value_bits, check_bits] = bits else { return Err(malformed().into()) };
         let (value_bits, check_bits) = (u32::from_le_bytes(value_bits), u32::from_le_bytes(check_bits));

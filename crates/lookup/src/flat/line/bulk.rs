@@ -1,13 +1,18 @@
 //! Builds a table in one step, without keeping its names.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use byname_wire::Digest;
+use byname_wire::{Digest, NameHashKey};
+use thiserror::Error;
 
 use super::changes::Changes;
+use super::file;
+use super::query::Query;
 use super::table::{Maker, build_all};
 use super::{Options, check_entry};
 use crate::entry::EntryId;
+use crate::file::FileError;
 use crate::flat::FlatFib;
 use crate::update::BuildError;
 
@@ -35,6 +40,39 @@ pub fn bulk_load<I: Iterator<Item = (Digest, EntryId)>>(
     source: impl Fn() -> I,
     load: BulkLoad<'_>,
 ) -> Result<Arc<dyn FlatFib>, BuildError> {
+    Ok(Arc::new(build(options, source, load)?))
+}
+
+/// A table that could not be built, or not be written.
+#[derive(Debug, Error)]
+pub enum BulkSaveError {
+    /// It cannot be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// It cannot be written.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+/// As [`bulk_load`], and writes the query half into a file for [`open`](super::open), with the key
+/// that the names were hashed with, and a note.
+///
+/// # Errors
+/// As for [`bulk_load`], or if the system refuses to write.
+pub fn bulk_save<I: Iterator<Item = (Digest, EntryId)>>(
+    options: &Options,
+    source: impl Fn() -> I,
+    load: BulkLoad<'_>,
+    (path, key, note): (&Path, &NameHashKey, &[u8]),
+) -> Result<(), BulkSaveError> {
+    Ok(file::save(&build(options, source, load)?, path, key, note)?)
+}
+
+fn build<I: Iterator<Item = (Digest, EntryId)>>(
+    options: &Options,
+    source: impl Fn() -> I,
+    load: BulkLoad<'_>,
+) -> Result<Query, BuildError> {
     source().try_for_each(|(_, entry)| check_entry(options, entry))?;
     let mut maker = Maker::new(options);
     let (mut parts, mut names) = (Vec::new(), 0);
@@ -44,5 +82,5 @@ pub fn bulk_load<I: Iterator<Item = (Digest, EntryId)>>(
         parts.push((part.bits(), part.part));
     })?;
     let parts = parts.iter().map(|(bits, part)| (*bits, part));
-    Ok(Arc::new(maker.query(&Arc::new(Changes::new()), parts)))
+    Ok(maker.query(&Arc::new(Changes::new()), parts))
 }

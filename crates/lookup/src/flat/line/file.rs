@@ -33,6 +33,8 @@ pub struct Opened {
     pub query: Arc<dyn FlatFib>,
     /// The key that names must be hashed with.
     pub key: NameHashKey,
+    /// Bits of an entry.
+    pub entry_bits: u32,
     /// What the file's maker noted.
     pub note: Vec<u8>,
 }
@@ -44,26 +46,29 @@ impl LineRetrieval {
     /// # Errors
     /// If the system refuses.
     pub fn save(&self, path: &Path, key: &NameHashKey, note: &[u8]) -> Result<(), FileError> {
-        let query = self.table.query();
-        // A part that needs fewer bits occurs several times.
-        let (mut numbers, mut parts, mut shape) = (HashMap::new(), Vec::new(), Vec::new());
-        shape.extend((query.shape.entry_bits as u32).to_le_bytes());
-        shape.extend(query.part_bits.to_le_bytes());
-        for part in &query.parts {
-            let number = *numbers.entry((Arc::as_ptr(&part.lines), part.levels[0].first)).or_insert_with(|| {
-                parts.push(part);
-                parts.len() as u32 - 1
-            });
-            shape.extend(number.to_le_bytes());
-        }
-        let cells = parts.iter().flat_map(|part| part.levels).flat_map(|level| level.cells.to_le_bytes());
-        let mut file = TableWriter::create(path, Kind::Line, key)?;
-        file.bytes(SHAPE, &shape)?;
-        file.bytes(PARTS, &cells.collect::<Vec<_>>())?;
-        file.lines(LINES, parts.iter().map(|part| &part.lines[part.lines_used(query.shape)]))?;
-        file.bytes(NOTE, note)?;
-        file.finish()
+        save(self.table.query(), path, key, note)
     }
+}
+
+pub(super) fn save(query: &Query, path: &Path, key: &NameHashKey, note: &[u8]) -> Result<(), FileError> {
+    // A part that needs fewer bits occurs several times.
+    let (mut numbers, mut parts, mut shape) = (HashMap::new(), Vec::new(), Vec::new());
+    shape.extend((query.shape.entry_bits as u32).to_le_bytes());
+    shape.extend(query.part_bits.to_le_bytes());
+    for part in &query.parts {
+        let number = *numbers.entry((Arc::as_ptr(&part.lines), part.levels[0].first)).or_insert_with(|| {
+            parts.push(part);
+            parts.len() as u32 - 1
+        });
+        shape.extend(number.to_le_bytes());
+    }
+    let cells = parts.iter().flat_map(|part| part.levels).flat_map(|level| level.cells.to_le_bytes());
+    let mut file = TableWriter::create(path, Kind::Line, key)?;
+    file.bytes(SHAPE, &shape)?;
+    file.bytes(PARTS, &cells.collect::<Vec<_>>())?;
+    file.lines(LINES, parts.iter().map(|part| &part.lines[part.lines_used(query.shape)]))?;
+    file.bytes(NOTE, note)?;
+    file.finish()
 }
 
 /// Opens a file that [`LineRetrieval::save`] wrote.
@@ -91,7 +96,7 @@ pub fn open(path: &Path, opening: Opening) -> Result<Opened, FileError> {
     let parts = numbers.into_iter().map(|number| Part { lines: lines.clone(), levels: parts[number] }).collect();
     let instructions = Options::default().instructions();
     let query = Query { shape, changes: Arc::new(Changes::new()), parts, part_bits, instructions };
-    Ok(Opened { query: Arc::new(query), key: file.key(), note: file.bytes(NOTE)? })
+    Ok(Opened { query: Arc::new(query), key: file.key(), entry_bits, note: file.bytes(NOTE)? })
 }
 
 /// The levels of each part, whose cells take exactly `lines` lines together.

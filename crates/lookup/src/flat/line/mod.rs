@@ -53,7 +53,7 @@ use crate::instructions::Instructions;
 use crate::memory::Pages;
 use crate::update::{self, BuildError, Change, Control, Update};
 
-pub use self::bulk::{BulkLoad, bulk_load};
+pub use self::bulk::{BulkLoad, BulkSaveError, bulk_load, bulk_save};
 pub use self::file::{Opened, open};
 pub use self::replica::Replica;
 

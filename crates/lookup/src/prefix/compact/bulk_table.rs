@@ -158,8 +158,7 @@ impl BulkTable {
     /// `None`, and for higher ids, the rule counts as removed until [`Translation::set`] says otherwise. Entries of
     /// changes stay as they are. Call it before readers have the query half.
     pub fn translate(&mut self, entries: &[Option<EntryId>]) -> Translation {
-        let entries = entries.iter().map(|&entry| AtomicU64::new(encoded(entry))).collect();
-        let translation = Translation(entries);
+        let translation = Translation::new(entries);
         self.entries = Some(translation.clone());
         self.query = Arc::new(self.layers());
         translation
@@ -279,6 +278,11 @@ struct Layers {
 pub struct Translation(Arc<[AtomicU64]>);
 
 impl Translation {
+    /// A translation of the ids from 0 up into these.
+    pub fn new(entries: &[Option<EntryId>]) -> Self {
+        Translation(entries.iter().map(|&entry| AtomicU64::new(encoded(entry))).collect())
+    }
+
     /// Changes the answer for one entry, at once and for all readers. It has no effect for an id
     /// beyond the slice that the translation was made of.
     pub fn set(&self, of_image: EntryId, entry: Option<EntryId>) {
@@ -287,7 +291,8 @@ impl Translation {
         }
     }
 
-    fn get(&self, of_image: EntryId) -> Option<EntryId> {
+    /// The answer for one entry. `None` for an id beyond the slice.
+    pub(crate) fn get(&self, of_image: EntryId) -> Option<EntryId> {
         let entry = self.0.get(of_image.0 as usize)?.load(Ordering::Acquire).checked_sub(1)?;
         Some(EntryId(entry as u32))
     }

@@ -78,6 +78,11 @@ class Subject:
         return seconds
 
 
+def commit_of(subject: Subject) -> str:
+    said = subprocess.run([subject.start.split()[0], "--version"], capture_output=True, text=True, check=True).stdout
+    return said.split("(")[1].split(")")[0] if "(" in said else ""
+
+
 def measure_starts(subject: Subject, routes: int) -> None:
     # Right after the registrations, most of them are in the log. An idle router moves them into the database.
     ends = {"killed at once": (signal.SIGKILL, 0), "ended after some idle seconds": (signal.SIGTERM, 10)}
@@ -85,7 +90,8 @@ def measure_starts(subject: Subject, routes: int) -> None:
         subject.time_of_start(number, stays_s)
         line = {
             "experiment": "start", "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "kernel": os.uname().release, "cores": os.cpu_count(), "load_average": os.getloadavg()[0],
+            "cpu": next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line).split(": ")[1],
+            "commit": commit_of(subject), "kernel": os.uname().release, "cores": os.cpu_count(), "load_average": os.getloadavg()[0],
             "forwarder": subject.label, "routes": routes, "end": end, "seconds": subject.time_of_start(signal.SIGTERM),
         }
         print(json.dumps(line), flush=True)

@@ -165,6 +165,8 @@ fn acknowledged_routes_survive_kills_and_removed_ones_stay_away() {
     let record = serde_json::json!({
         "experiment": "kills",
         "date": output_of("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]),
+        "cpu": output_of("sed", &["-n", "s/^model name.*: //p;T;q", "/proc/cpuinfo"]),
+        "cores": std::thread::available_parallelism().map_or(0, usize::from),
         "kernel": output_of("uname", &["-r"]),
         "commit": output_of("git", &["rev-parse", "--short=12", "HEAD"]),
         "clean": output_of("git", &["status", "--porcelain", "--untracked-files=no"]).is_empty(),

@@ -10,14 +10,13 @@ use byname_forward::strategy::{self, StrategyChoice, StrategyError};
 use byname_forward::tables::{Announcements, Nexthop, Tables};
 use byname_forward::worker::{CsPolicy, WorkerConfig, WorkerCounters};
 use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks, Worker};
-use byname_lookup::BuildError;
 use byname_wire::lp::LpPacket;
 use byname_wire::{DecodeError, Name, NameHashKey, PACKET_BYTES_MAX, tlv};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use thiserror::Error;
 
-use crate::routes::Routes;
+use crate::routes::{RouteError, Routes};
 
 /// The first id of a face. Smaller ones are special in NFD's management.
 const FACE_ID_FIRST: u64 = 256;
@@ -47,20 +46,6 @@ pub enum PacketError {
     /// The frame holds a part of a packet. Memory ports carry whole packets.
     #[error("a fragment: memory ports carry whole packets")]
     Fragment,
-}
-
-/// Why a route was refused. The routes are as before.
-#[derive(Debug, Error)]
-pub enum RouteError {
-    /// A nexthop is no face of this forwarder.
-    #[error("there is no face {}", .0.0)]
-    NoFace(FaceId),
-    /// The FIB refuses the rule.
-    #[error("the FIB refuses the route: {0}")]
-    Fib(#[from] BuildError),
-    /// There are as many different sets of nexthops as fit.
-    #[error("{0} sets of nexthops are the most")]
-    TooManyGroups(usize),
 }
 
 /// Settings of a [`Forwarder`]. See [`Forwarder::builder`].

@@ -12,6 +12,7 @@ pub use apps::{App, Consumer, Fetched, Producer, Sent};
 pub use byname_forward::face_table::{LinkType, Scope};
 pub use byname_forward::worker::{CsPolicy, WorkerConfig};
 pub use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
-pub use forwarder::{Builder, Forwarder, PacketError, RouteError, StartError, frame};
+pub use forwarder::{Builder, Forwarder, PacketError, StartError, frame};
 pub use network::{AppId, Faults, Network, NodeId, Observer};
+pub use routes::RouteError;
 pub use running::{Port, Running, SendError, Stopped};

@@ -8,8 +8,21 @@ use byname_forward::tables::{GROUPS_MAX, Nexthop, NexthopGroup, Tables};
 use byname_lookup::prefix::compact::{Compact, Options};
 use byname_lookup::{BuildError, Change, Control, EntryId, Update};
 use byname_wire::{Name, NameHashKey};
+use thiserror::Error;
 
-use crate::forwarder::RouteError;
+/// Why a route was refused. The routes are as before.
+#[derive(Debug, Error)]
+pub enum RouteError {
+    /// A nexthop is no face of this forwarder.
+    #[error("there is no face {}", .0.0)]
+    NoFace(FaceId),
+    /// The FIB refuses the rule.
+    #[error("the FIB refuses the route: {0}")]
+    Fib(#[from] BuildError),
+    /// There are as many different sets of nexthops as fit.
+    #[error("{0} sets of nexthops are the most")]
+    TooManyGroups(usize),
+}
 
 /// Sorted by cost, then by face, with at most one for each face.
 type Nexthops = Box<[Nexthop]>;

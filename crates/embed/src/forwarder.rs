@@ -313,16 +313,8 @@ impl Forwarder {
 /// The frame of the link protocol for a packet to send. Like a link without local fields, it does not tell the face that
 /// the packet came from.
 pub fn frame(sent: &Outgoing) -> Vec<u8> {
-    let fields = &sent.fields;
-    let lp = LpPacket {
-        fragment: Some(&sent.packet),
-        pit_token: fields.pit_token,
-        nack: fields.nack,
-        congestion_mark: fields.congestion_mark,
-        non_discovery: fields.non_discovery,
-        prefix_announcement: fields.prefix_announcement.as_deref(),
-        ..LpPacket::default()
-    };
+    let header = sent.fields.header();
+    let lp = LpPacket { fragment: Some(&sent.packet), next_hop_face_id: None, incoming_face_id: None, ..header };
     let mut frame = Vec::with_capacity(sent.packet.len() + 64);
     lp.encode(&mut frame);
     frame

@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounde
 use std::collections::HashMap;
 use thiserror::Error;
 
-use crate::forwarder::{Forwarder, PacketError, frame};
+use crate::forwarder::{Forwarder, frame};
 
 /// Frames that may wait for the forwarder, of all ports together.
 const INPUT_MAX: usize = 4096;
@@ -221,11 +221,10 @@ impl Loop {
     /// Returns false at the end.
     fn take(&mut self, input: Input) -> bool {
         match input {
-            Input::Frame(face, frame) => match self.forwarder.receive_frame(face, &frame) {
+            Input::Frame(face, frame) => {
                 // What is no packet is dropped, as a link does.
-                Ok(()) | Err(PacketError::NoFace(_) | PacketError::TooLarge(_)) => {}
-                Err(PacketError::Malformed(_) | PacketError::Fragment) => {}
-            },
+                let _ = self.forwarder.receive_frame(face, &frame);
+            }
             Input::Do(task) => task(&mut self.forwarder),
             Input::Open(scope, frames, tell) => {
                 let face = self.forwarder.add_face(scope, LinkType::PointToPoint);

@@ -93,7 +93,7 @@ impl CaptureFile {
         self.frame.clear();
         push_addresses(from, to, &mut self.frame);
         if !link::has_no_fields(fields) || fields.next_hop_face_id.is_some() {
-            link::header(fields).encode_header(packet.len(), &mut self.frame);
+            fields.header().encode_header(packet.len(), &mut self.frame);
         }
         self.frame.extend_from_slice(packet);
         let bytes = self.frame.len() as u64 + RECORD_HEADER_BYTES;

@@ -2,7 +2,7 @@
 //!
 //! Ports (crate `face`) reassemble, acknowledge and strip the link protocol. A worker never sees a fragment.
 
-use byname_wire::{FaceId, NackReason, PitToken};
+use byname_wire::{FaceId, LpPacket, NackReason, PitToken};
 
 use crate::packet_pool::Packet;
 
@@ -59,6 +59,23 @@ impl LinkFields {
         to.non_discovery = non_discovery;
         if let Some(announcement) = self.prefix_announcement.take() {
             to.prefix_announcement = Some(announcement);
+        }
+    }
+}
+
+impl LinkFields {
+    /// The header of an unfragmented packet with these fields, as the peer gets it.
+    #[inline]
+    pub fn header(&self) -> LpPacket<'_> {
+        LpPacket {
+            pit_token: self.pit_token,
+            nack: self.nack,
+            next_hop_face_id: self.next_hop_face_id,
+            incoming_face_id: self.incoming_face_id,
+            congestion_mark: self.congestion_mark,
+            non_discovery: self.non_discovery,
+            prefix_announcement: self.prefix_announcement.as_deref(),
+            ..LpPacket::default()
         }
     }
 }

@@ -56,7 +56,7 @@ pub(super) struct FrameSpec {
 impl FrameSpec {
     /// Header fields without TxSequence and Acks.
     pub(super) fn header(&self) -> LpPacket<'_> {
-        let mut lp = header(&self.fields);
+        let mut lp = self.fields.header();
         (lp.sequence, lp.frag_index, lp.frag_count) = (self.sequence, self.index, self.count);
         lp
     }
@@ -66,21 +66,6 @@ impl FrameSpec {
         lp.tx_sequence = tx_sequence;
         lp.acks.extend_from_slice(acks);
         encode(&lp, self.payload.clone(), scratch)
-    }
-}
-
-/// Header of an unfragmented packet with these fields.
-pub(crate) fn header(fields: &LinkFields) -> LpPacket<'_> {
-    LpPacket {
-        frag_count: 1,
-        pit_token: fields.pit_token,
-        nack: fields.nack,
-        next_hop_face_id: fields.next_hop_face_id,
-        incoming_face_id: fields.incoming_face_id,
-        congestion_mark: fields.congestion_mark,
-        non_discovery: fields.non_discovery,
-        prefix_announcement: fields.prefix_announcement.as_deref(),
-        ..LpPacket::default()
     }
 }
 

@@ -30,7 +30,6 @@ pub use congestion::CongestionMarker;
 pub(crate) use conversation::Conversation;
 pub use frame::Frame;
 use frame::FrameSpec;
-pub(crate) use frame::header;
 pub use reassembly::ReassemblyBudget;
 use reassembly::{Outcome, Reassembler};
 use reliability::Reliability;
@@ -380,7 +379,7 @@ fn whole_len(fields: &LinkFields, reliable: bool, packet_len: usize) -> usize {
     if !reliable && has_no_fields(fields) {
         return packet_len;
     }
-    let mut lp = frame::header(fields);
+    let mut lp = fields.header();
     if reliable {
         (lp.sequence, lp.tx_sequence) = (Some(u64::MAX), Some(u64::MAX));
     }
@@ -389,7 +388,7 @@ fn whole_len(fields: &LinkFields, reliable: bool, packet_len: usize) -> usize {
 
 /// Maximum header bytes of a fragment with these fields.
 fn overhead(fields: &LinkFields, reliable: bool) -> usize {
-    let mut lp = frame::header(fields);
+    let mut lp = fields.header();
     (lp.frag_index, lp.frag_count) = (FRAGMENTS_MAX, FRAGMENTS_MAX);
     lp.sequence = Some(u64::MAX);
     lp.tx_sequence = reliable.then_some(u64::MAX);

@@ -4,7 +4,8 @@
 //! `ledger` checks every packet that enters or leaves a worker. Data and Nacks go only where an Interest waits. Every
 //! Interest is answered, refused or outlives its lifetime. Counters are right, limits hold, and the PIT is empty in the
 //! end. `model` compares one worker with a forwarder made of lists. `shards` compares several workers behind a
-//! dispatcher with a single one. `exchange` compares a worker whose tables are exchanged with one that keeps its own. `hot` lets such workers run at different speeds with very popular names.
+//! dispatcher with a single one. `exchange` compares a worker whose tables are exchanged with one that keeps its own.
+//! `threads` lets such workers run at different speeds with very popular names.
 
 mod apps;
 mod bursts;

@@ -162,7 +162,22 @@ class Client:
         await self.close()
 
 
-class Producer:
+class _Closing:
+    """What `async with` closes."""
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Producer(_Closing):
     """The Interests below a registered prefix: `async for interest in producer`.
 
     Interests that nobody takes are dropped once 256 wait.
@@ -186,16 +201,8 @@ class Producer:
         """Withdraws the prefix, and ends the iteration."""
         self._producer.close()
 
-    async def __aenter__(self) -> Self:
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class Parts:
+class Parts(_Closing):
     """The segments of an object: `async for part in parts`."""
 
     def __init__(self, parts: _byname.Parts) -> None:
@@ -226,16 +233,8 @@ class Parts:
         """Ends the transfer."""
         self._parts.close()
 
-    async def __aenter__(self) -> Self:
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class Publication:
+class Publication(_Closing):
     """A published object."""
 
     def __init__(self, publication: _byname.Publication) -> None:
@@ -259,11 +258,3 @@ class Publication:
     def close(self) -> None:
         """Withdraws it."""
         self._publication.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

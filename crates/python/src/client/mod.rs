@@ -209,10 +209,9 @@ impl Connection {
         lifetime: f64,
         tries: u32,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let options = fetch_options(bytes_max, lifetime, tries)?;
-        let (client, name, how) = (self.0.clone(), self::name(name)?, self::discovery(discovery)?);
+        let opened = self.source(name, discovery, fetch_options(bytes_max, lifetime, tries)?)?;
         future(py, async move {
-            let (_, source) = open(client, name, how, options).await?;
+            let (_, source) = opened.await?;
             Ok(Bytes(source.whole().await?))
         })
     }
@@ -226,10 +225,9 @@ impl Connection {
         lifetime: f64,
         tries: u32,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let options = fetch_options(bytes_max, lifetime, tries)?;
-        let (client, name, how) = (self.0.clone(), self::name(name)?, self::discovery(discovery)?);
+        let opened = self.source(name, discovery, fetch_options(bytes_max, lifetime, tries)?)?;
         future(py, async move {
-            let (name, source) = open(client, name, how, options).await?;
+            let (name, source) = opened.await?;
             Ok(Parts::new(name.to_string(), source))
         })
     }
@@ -241,6 +239,18 @@ impl Connection {
             let _ = client.close().await;
             Ok(())
         })
+    }
+}
+
+impl Connection {
+    /// Begins to fetch an object, when the result is awaited.
+    fn source(
+        &self,
+        name: &str,
+        discovery: &str,
+        options: FetchOptions,
+    ) -> PyResult<impl Future<Output = PyResult<(Name, Source)>> + use<>> {
+        Ok(open(self.0.clone(), self::name(name)?, self::discovery(discovery)?, options))
     }
 }
 

@@ -178,10 +178,10 @@ impl Trees {
             }
             self.peers.insert(key, Peer::new(router.to_name(), now_ms));
         }
-        let is_before = |is_earlier: bool| if is_earlier { (self.own, key) } else { (key, self.own) };
-        let ends = is_before(self.own < key);
+        // Of two neighbours, the one with the lower key begins to agree on a secret.
+        let begins_exchange = self.own < key;
         let peer = self.peers.get_mut(&key).expect("inserted above");
-        if peer.set_link(link, ends.0 == self.own, now_ms) {
+        if peer.set_link(link, begins_exchange, now_ms) {
             self.update(now_ms);
         }
     }

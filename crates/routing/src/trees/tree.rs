@@ -228,11 +228,10 @@ impl Tree {
         let seen: Vec<u32> = all.map(|numbers| window_of(numbers.block.span.first())).collect();
         let window = loop {
             self.plans += 1;
-            let parts = [&self.id.0.to_be_bytes()[..], &boot.to_be_bytes(), &self.plans.to_be_bytes()];
-            let own = self.own_name.as_ref();
-            let drawn = first_64_bits(&[parts[0], parts[1], parts[2], own.value()]) % WINDOWS;
+            let (id, plan) = (self.id.0.to_be_bytes(), self.plans.to_be_bytes());
+            let drawn = first_64_bits(&[&id, &boot.to_be_bytes(), &plan, self.own_name.value()]);
             // Less than 2^10.
-            let window = drawn as u32;
+            let window = (drawn % WINDOWS) as u32;
             if !seen.contains(&window) {
                 break window;
             }

@@ -29,8 +29,8 @@ use crate::progress::Progress;
 use crate::table::Table;
 
 /// The steps of [`Moving`], for a terminal.
-const MOVING: [&str; 7] =
-    ["receive", "dispatch", "push to home", "pop at home", "push to owner of face", "pop at owner", "send"];
+const MOVING: [&str; 6] =
+    ["receive", "give to home", "take at home, beyond own", "push to owner of face", "pop at owner", "send"];
 
 impl Measurement for Options {
     const NAME: &'static str = "scale";
@@ -206,12 +206,11 @@ fn record(setting: &Setting, options: &Options, found: Outcome, one: Option<f64>
 fn costs_table(costs: &Costs) -> Table {
     let mut table = Table::new(&["step", "Interest", "Data"]);
     let ns = |ns: f64| format!("{ns:.1}");
-    let steps =
-        |m: &Moving| [m.receive_ns, m.dispatch_ns, m.push_ns, m.pop_ns, m.push_output_ns, m.pop_output_ns, m.send_ns];
+    let steps = |m: &Moving| [m.receive_ns, m.give_ns, m.take_ns, m.push_output_ns, m.pop_output_ns, m.send_ns];
     for ((step, interest), data) in MOVING.into_iter().zip(steps(&costs.interest)).zip(steps(&costs.data)) {
         table.row([step.to_owned(), ns(interest), ns(data)]);
     }
-    table.row(["dispatch, heavy hitters".to_owned(), ns(costs.spread_dispatch_ns), String::new()]);
+    table.row(["count popularity".to_owned(), ns(costs.count_ns), String::new()]);
     for (whose, forwarding) in [("alone", &costs.alone), ("one of several", &costs.joined)] {
         table.row([format!("forward, {whose}"), ns(forwarding.new_ns), ns(forwarding.data_ns)]);
         table.row([format!("pending, {whose}"), ns(forwarding.pending_ns), String::new()]);

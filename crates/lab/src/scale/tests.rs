@@ -20,7 +20,7 @@ fn costs_are_measured_and_named_in_each_record() {
     let records = measure(&options("--receive-ns 500"), Progress::HIDDEN).expect("two cores");
     let [Record::Measured(measured), Record::Simulated(one), more @ ..] = &records[..] else { panic!("{records:?}") };
     let costs = measured.costs;
-    let steps = [costs.round_ns, costs.spread_dispatch_ns, costs.interest.dispatch_ns, costs.data.dispatch_ns];
+    let steps = [costs.round_ns, costs.interest.give_ns, costs.data.give_ns, costs.interest.push_output_ns];
     assert!(steps.iter().all(|ns| *ns > 0.0), "{costs:?}");
     for Forwarding { new_ns, pending_ns, hit_ns, hot_hit_ns, data_ns } in [costs.alone, costs.joined] {
         assert!([new_ns, pending_ns, hit_ns, hot_hit_ns, data_ns].iter().all(|ns| *ns > 0.0), "{costs:?}");

@@ -10,15 +10,15 @@ pub struct Costs {
     pub round_ns: f64,
     /// In each round, the rings to and from one other thread.
     pub rings_ns: f64,
-    /// Dispatching an Interest while hot names are spread.
-    pub spread_dispatch_ns: f64,
+    /// Counting the name of an Interest while hot names are spread.
+    pub count_ns: f64,
     /// Moving an Interest.
     pub interest: Moving,
     /// Moving Data.
     pub data: Moving,
-    /// Work of a worker that is alone. This includes parsing and hashing.
+    /// Work of a thread that is alone. This includes parsing and hashing.
     pub alone: Forwarding,
-    /// Work of one of several workers, for packets that a dispatcher has parsed.
+    /// The same for one of several threads, for packets that it received and that are at home there.
     pub joined: Forwarding,
 }
 
@@ -28,12 +28,11 @@ pub struct Costs {
 pub struct Moving {
     /// The port receives it.
     pub receive_ns: f64,
-    /// The thread that received it parses it and finds its home.
-    pub dispatch_ns: f64,
-    /// This thread pushes it to its home, beyond the work at home.
-    pub push_ns: f64,
-    /// Its home takes it from the ring, and reads it from the other core's cache.
-    pub pop_ns: f64,
+    /// The thread that received it parses it, finds that another thread is its home, and pushes it there.
+    pub give_ns: f64,
+    /// Its home takes it from the ring, and reads it from the other core's cache, beyond the work for a packet that it
+    /// received itself. May be below 0, because the packet is parsed.
+    pub take_ns: f64,
     /// Its home pushes it to the thread that owns the face.
     pub push_output_ns: f64,
     /// This thread takes it from the ring.

@@ -297,7 +297,7 @@ impl Router {
         for from in ones(self.cores[here].givers) {
             for _ in 0..BURST {
                 let Some(waiting) = self.inputs[from * count + here].pop(now) else { break };
-                spent += self.moving(waiting.kind).pop_ns;
+                spent += self.moving(waiting.kind).take_ns;
                 self.batch.push_back(waiting);
             }
         }
@@ -316,14 +316,14 @@ impl Router {
                 continue;
             }
             let is_counted = self.spreads && waiting.kind == Kind::Interest;
-            spent += if is_counted { self.costs.spread_dispatch_ns } else { moving.dispatch_ns };
-            spent += self.give(here, waiting, moving.push_ns);
+            spent += if is_counted { self.costs.count_ns } else { 0.0 };
+            spent += self.give(here, waiting, moving.give_ns);
         }
         spent
     }
 
     /// Gives a packet to its home; keeps those that are at home here.
-    fn give(&mut self, here: usize, waiting: Waiting, push_ns: f64) -> f64 {
+    fn give(&mut self, here: usize, waiting: Waiting, give_ns: f64) -> f64 {
         let Waiting { packet, kind, came } = waiting;
         let count = self.len();
         let Router { cores, inputs, batch, totals, .. } = self;
@@ -337,7 +337,7 @@ impl Router {
             if home == here {
                 return batch.push_back(waiting);
             }
-            spent += push_ns;
+            spent += give_ns;
             let ring = &mut inputs[here * count + home];
             match gates[home].push(*rounds, ring, face, is_further_copy, waiting) {
                 true => (totals.crossed, *given) = (totals.crossed + 1, *given | 1 << home),
@@ -366,8 +366,7 @@ impl Router {
             for stray in strays {
                 self.totals.strays += 1;
                 let waiting = Waiting { packet: Form::Parcel(Box::new(stray)), kind: Kind::Interest, came };
-                spent += self.costs.interest.dispatch_ns;
-                spent += self.give(here, waiting, self.costs.interest.push_ns);
+                spent += self.give(here, waiting, self.costs.interest.give_ns);
             }
         }
         spent

@@ -1,16 +1,8 @@
 use super::queue::Queue;
 use super::*;
 
-fn moving(dispatch_ns: f64) -> Moving {
-    Moving {
-        receive_ns: 30.0,
-        dispatch_ns,
-        push_ns: 40.0,
-        pop_ns: 35.0,
-        push_output_ns: 25.0,
-        pop_output_ns: 20.0,
-        send_ns: 10.0,
-    }
+fn moving(give_ns: f64) -> Moving {
+    Moving { receive_ns: 30.0, give_ns, take_ns: -15.0, push_output_ns: 25.0, pop_output_ns: 20.0, send_ns: 10.0 }
 }
 
 /// Costs of the size of real ones.
@@ -25,11 +17,11 @@ fn costs() -> Costs {
     Costs {
         round_ns: 100.0,
         rings_ns: 5.0,
-        spread_dispatch_ns: 80.0,
-        interest: moving(60.0),
-        data: moving(20.0),
+        count_ns: 20.0,
+        interest: moving(100.0),
+        data: moving(60.0),
         alone: forwarding(50.0),
-        joined: forwarding(0.0),
+        joined: forwarding(60.0),
     }
 }
 

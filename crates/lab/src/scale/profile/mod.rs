@@ -1,9 +1,9 @@
 //! The costs of a packet thread, measured on this machine.
 //!
 //! Each step is timed over bursts, and its cost is the median. The packets are made in memory, so receiving is writing a
-//! packet, and sending is dropping it. `rig` measures one worker on one core: alone, and as one of several. `crossing`
-//! measures the same exchanges between two cores. The difference is what a ring costs, with the packet's way between
-//! the caches.
+//! packet, and sending is dropping it. `rig` measures one thread on one core, with the router's own loop: alone, and as one
+//! of several. `crossing` measures the same exchanges between two cores. The difference is what a ring costs, with the
+//! packet's way between the caches.
 
 mod crossing;
 mod rig;
@@ -18,9 +18,9 @@ use byname_forward::seat::Workers;
 use byname_forward::stages::Stopwatch;
 
 use crate::balance::simulated::{Costs, Forwarding, Moving};
-use crate::balance::traffic::{Packets, Shards, workers};
+use crate::balance::traffic::{Shards, workers};
 use crate::timing::median;
-use rig::{CONSUMER, PRODUCER, Rig};
+use rig::{PRODUCER, Rig};
 use samples::{Samples, Step};
 
 /// Threads between which the cost of looking at rings is measured.
@@ -28,7 +28,7 @@ const THREADS: [usize; 2] = [2, 22];
 /// Rounds that are timed together, and how often.
 const ROUNDS: usize = 1000;
 const ROUND_TIMES: usize = 51;
-/// Capacity of each ring of idle threads.
+/// Capacity of each ring.
 const RING: usize = 4096;
 /// Bursts of one popular name until it is hot for sure, for each core's share.
 const HOT_BURSTS: usize = 400;
@@ -45,24 +45,22 @@ pub struct Setting {
 
 /// Measures all costs.
 pub fn measure(setting: &Setting) -> anyhow::Result<Costs> {
-    let mut alone = [Samples::default(), Samples::default()];
-    let mut joined = [Samples::default(), Samples::default()];
-    let new = |count| Rig::new(count, 0, setting.cs, setting.burst, setting.seed);
-    let (mut one, mut of_several) = (new(1)?, new(2)?);
+    let mut times: [[Samples; 2]; 3] = Default::default();
+    let mut rigs = [Rig::new(1, false, setting)?, Rig::new(2, false, setting)?, Rig::new(2, true, setting)?];
     let warming = warming(setting);
     for burst in 0..warming + setting.bursts {
         if burst == warming {
-            alone.iter_mut().chain(&mut joined).for_each(Samples::clear);
+            times.iter_mut().flatten().for_each(Samples::clear);
         }
-        // In turn, so that other work on this machine affects both.
-        for (rig, [interests, data]) in [(&mut one, &mut alone), (&mut of_several, &mut joined)] {
+        // In turn, so that other work on this machine affects all.
+        for (rig, [interests, data]) in rigs.iter_mut().zip(&mut times) {
             rig.cycle(burst % 2 == 1, interests, data);
         }
     }
-    drop((one, of_several));
-    let across = Rig::new(2, 1, setting.cs, setting.burst, setting.seed)?;
-    let [ports, home] = crossing::cross(across, setting.bursts, warming)?;
-    let hot_hit_ns = hot_hit(setting)?;
+    let [alone, joined, spreading] = times;
+    drop(rigs);
+    let [ports, home] = crossing::cross(setting, warming)?;
+    let hot_hit_ns = rig::ask_for_one(setting, HOT_BURSTS + setting.bursts)?.ns(Step::HotHit);
     let [few, many] = [idle_round(THREADS[0])?, idle_round(THREADS[1])?];
     let rings_ns = ((many - few) / (THREADS[1] - THREADS[0]) as f64).max(0.0);
     let forwarding = |[interests, data]: &[Samples; 2]| Forwarding {
@@ -74,9 +72,8 @@ pub fn measure(setting: &Setting) -> anyhow::Result<Costs> {
     };
     let moving = |local: &Samples, ports: &Samples, home: &Samples| Moving {
         receive_ns: local.ns(Step::Receive),
-        dispatch_ns: local.ns(Step::Dispatch),
-        push_ns: ports.beyond(Step::Give, local.ns(Step::Receive) + local.ns(Step::Dispatch)),
-        pop_ns: home.beyond(Step::TakeAndForward, local.ns(Step::Forward)),
+        give_ns: ports.beyond(Step::Give, local.ns(Step::Receive)),
+        take_ns: home.ns(Step::TakeAndForward) - local.ns(Step::Forward),
         push_output_ns: home.ns(Step::PushOutput),
         pop_output_ns: ports.beyond(Step::TakeAndSend, local.ns(Step::Send)),
         send_ns: local.ns(Step::Send),
@@ -84,7 +81,7 @@ pub fn measure(setting: &Setting) -> anyhow::Result<Costs> {
     Ok(Costs {
         round_ns: (few - rings_ns).max(0.0),
         rings_ns,
-        spread_dispatch_ns: joined[0].ns(Step::SpreadDispatch),
+        count_ns: spreading[0].beyond(Step::Forward, joined[0].ns(Step::Forward)),
         interest: moving(&joined[0], &ports.interests, &home.interests),
         data: moving(&joined[1], &ports.data, &home.data),
         alone: forwarding(&alone),
@@ -118,42 +115,4 @@ fn idle_round(threads: usize) -> anyhow::Result<f64> {
         times.push(begin.elapsed().as_nanos() as f64 / ROUNDS as f64);
     }
     Ok(median(&times))
-}
-
-/// Time of a worker for an Interest that the store of hot names answers.
-fn hot_hit(setting: &Setting) -> anyhow::Result<f64> {
-    let shards = Shards { count: 2, cs: setting.cs, window: Some(WINDOW), seed: setting.seed };
-    let (mut dispatcher, mut all) = workers(&shards, &[PRODUCER])?;
-    for worker in &mut all {
-        for face in [CONSUMER, PRODUCER] {
-            rig::face_up(worker, face);
-        }
-    }
-    let mut makes = rig::Makes::new(Packets::new(1), setting.burst);
-    let (mut samples, mut outgoing) = (Samples::default(), Vec::new());
-    for _ in 0..HOT_BURSTS + setting.bursts {
-        let mut parcels = [Vec::new(), Vec::new()];
-        for _ in 0..setting.burst {
-            dispatcher.dispatch(makes.interest(CONSUMER, 0), |home, parcel| parcels[home].push(parcel));
-        }
-        for (worker, parcels) in all.iter_mut().zip(&mut parcels) {
-            let are_hot = parcels.iter().all(|parcel| parcel.is_spread());
-            let mut untimed = Samples::default();
-            let samples = if are_hot { &mut samples } else { &mut untimed };
-            samples.time(Step::HotHit, || {
-                let count = parcels.len();
-                worker.poll_parcels(Ticks(0), parcels, &mut outgoing);
-                count
-            });
-        }
-        // The first Interest goes to the producer, whose Data goes home by its token.
-        let asked: Vec<_> = outgoing.extract_if(.., |sent| sent.face == PRODUCER).collect();
-        for (name, token) in makes.asked(&asked) {
-            dispatcher.dispatch(makes.data(name, token), |home, parcel| {
-                all[home].poll_parcels(Ticks(0), &mut vec![parcel], &mut outgoing);
-            });
-        }
-        outgoing.clear();
-    }
-    Ok(samples.ns(Step::HotHit))
 }

@@ -1,13 +1,17 @@
-//! One worker, and the packets of its exchanges.
+//! One thread's worker, and the packets of its exchanges.
 
-use byname_forward::crossing::Parcel;
+use std::time::Instant;
+
 use byname_forward::dispatch::Dispatcher;
 use byname_forward::face_table::{LinkType, Scope};
+use byname_forward::seat::{Seat, Workers};
+use byname_forward::stages::Stopwatch;
 use byname_forward::worker::Worker;
 use byname_forward::{FaceId, LinkFields, Outgoing, Received, Ticks};
 use byname_wire::PitToken;
 
 use super::samples::{Samples, Step};
+use super::{RING, Setting};
 use crate::balance::traffic::{Packets, Shards, workers};
 
 pub const CONSUMER: FaceId = FaceId(256);
@@ -15,18 +19,23 @@ pub const CONSUMER: FaceId = FaceId(256);
 const OTHER: FaceId = FaceId(257);
 pub const PRODUCER: FaceId = FaceId(258);
 
-/// The first worker of some, its dispatcher, and the packets for it.
+/// The first of some threads, and packets that are at home there.
 pub struct Rig {
-    pub makes: Makes,
-    /// `None`: the worker is alone.
-    pub dispatcher: Option<Dispatcher>,
-    spreading: Option<Dispatcher>,
-    pub worker: Worker,
+    makes: Makes,
+    thread: Thread,
+    /// The other threads, which do nothing.
+    _others: Vec<Thread>,
     /// Names that were answered, in the order of their answers.
     known: Vec<u64>,
     /// Number of known names behind the newest from which hits are drawn.
     back: usize,
-    outgoing: Vec<Outgoing>,
+}
+
+/// A thread: its seat, and what it sends.
+pub struct Thread {
+    pub seat: Seat,
+    pub outgoing: Vec<Outgoing>,
+    stopwatch: Stopwatch,
 }
 
 /// Makes packets of names whose home is one worker.
@@ -40,17 +49,15 @@ pub struct Makes {
     probe: Option<Dispatcher>,
 }
 
+/// How many threads there are, and whose packets are made.
+pub struct Seats {
+    pub count: usize,
+    pub home: usize,
+    /// Whether any thread may answer Interests for hot names.
+    pub spreads: bool,
+}
+
 impl Makes {
-    /// Makes packets of all names.
-    pub fn new(packets: Packets, burst: usize) -> Self {
-        Makes { packets, burst, home: 0, next: 0, nonce: 0, probe: None }
-    }
-
-    /// Packets in a burst.
-    pub fn burst(&self) -> usize {
-        self.burst
-    }
-
     /// Names that are new, for one burst.
     pub fn new_names(&mut self) -> Vec<u64> {
         let mut names = Vec::with_capacity(self.burst);
@@ -85,124 +92,125 @@ impl Makes {
     }
 }
 
-/// The worker learns of a face.
-pub fn face_up(worker: &mut Worker, face: FaceId) {
+impl Thread {
+    /// A round of the thread, as the router has it. Returns the number of packets that it sends.
+    pub fn poll(&mut self, received: &mut Vec<Received>) -> usize {
+        let before = self.outgoing.len();
+        self.seat.poll(Ticks(0), received, &mut self.outgoing, &mut self.stopwatch);
+        self.outgoing.len() - before
+    }
+
+    /// As [`Thread::poll`], timed for each packet received.
+    fn timed(&mut self, mut received: Vec<Received>, step: Step, samples: &mut Samples) {
+        samples.time(step, || {
+            let count = received.len();
+            self.poll(&mut received);
+            count
+        });
+    }
+
+    /// A port in memory sends by dropping.
+    fn send(&mut self, samples: &mut Samples) {
+        samples.time(Step::Send, || {
+            let count = self.outgoing.len();
+            self.outgoing.clear();
+            count
+        });
+    }
+}
+
+/// The threads, and packets of names that are at home at one of them.
+pub fn threads(seats: &Seats, setting: &Setting) -> anyhow::Result<(Makes, Vec<Thread>)> {
+    let Seats { count, home, spreads } = *seats;
+    let window = spreads.then_some(byname_forward::hot::WINDOW);
+    let shards = Shards { count, cs: setting.cs * count as u64, window, seed: setting.seed };
+    let (dispatcher, mut all) = workers(&shards, &[PRODUCER])?;
+    for worker in &mut all {
+        [CONSUMER, OTHER, PRODUCER].into_iter().for_each(|face| face_up(worker, face));
+    }
+    let probe = (count > 1).then(|| dispatcher.of_thread(0));
+    let seats = Workers::new(dispatcher, all, RING, false).seats()?;
+    let thread = |seat| Thread { seat, outgoing: Vec::new(), stopwatch: Stopwatch::default() };
+    let makes = Makes { packets: Packets::new(1), burst: setting.burst, home, next: 0, nonce: 0, probe };
+    Ok((makes, seats.into_iter().map(thread).collect()))
+}
+
+fn face_up(worker: &mut Worker, face: FaceId) {
     worker.face_up(face, Scope::NonLocal, LinkType::PointToPoint);
 }
 
-/// Packets for a worker, in either form.
-enum Burst {
-    Received(Vec<Received>),
-    Parcels(Vec<Parcel>),
-}
-
 impl Rig {
-    /// The worker `home` of `count`, each with a content store for `cs` packets.
-    pub fn new(count: usize, home: usize, cs: u64, burst: usize, seed: u64) -> anyhow::Result<Self> {
-        let shards = |window| Shards { count, cs: cs * count as u64, window, seed };
-        let (dispatcher, mut all) = workers(&shards(None), &[PRODUCER])?;
-        let mut worker = all.swap_remove(home);
-        [CONSUMER, OTHER, PRODUCER].into_iter().for_each(|face| face_up(&mut worker, face));
-        let mut spreading = dispatcher.of_thread(0);
-        spreading.spread_hot_names(byname_forward::hot::WINDOW);
-        let several = count > 1;
-        let probe = several.then(|| dispatcher.of_thread(0));
-        let makes = Makes { home, probe, ..Makes::new(Packets::new(1), burst) };
-        let (dispatcher, spreading) = (several.then_some(dispatcher), several.then_some(spreading));
-        Ok(Rig { makes, dispatcher, spreading, worker, known: Vec::new(), back: cs as usize / 2, outgoing: Vec::new() })
+    /// The first of `count` threads, each with a content store of the setting's size.
+    pub fn new(count: usize, spreads: bool, setting: &Setting) -> anyhow::Result<Self> {
+        let (makes, mut all) = threads(&Seats { count, home: 0, spreads }, setting)?;
+        let thread = all.remove(0);
+        Ok(Rig { makes, thread, _others: all, known: Vec::new(), back: setting.cs as usize / 2 })
     }
 
     /// Asks for new names, and answers them. Then asks for names that were answered some time ago. If `doubly`, a second
     /// face asks while the names are pending; Data is not timed then, because two packets leave for each.
     pub fn cycle(&mut self, doubly: bool, interests: &mut Samples, data: &mut Samples) {
         let names = self.makes.new_names();
+        let Rig { makes, thread, .. } = self;
         let mut received = Vec::with_capacity(names.len());
-        let makes = &mut self.makes;
         interests.time(Step::Receive, || {
             received.extend(names.iter().map(|name| makes.interest(CONSUMER, *name)));
             names.len()
         });
-        let burst = self.dispatch(received, interests);
-        self.forward(burst, Step::Forward, interests);
-        let asked = self.makes.asked(&self.outgoing);
-        self.send(interests);
+        thread.timed(received, Step::Forward, interests);
+        let asked = makes.asked(&thread.outgoing);
+        thread.send(interests);
         if doubly {
-            let received = names.iter().map(|name| self.makes.interest(OTHER, *name)).collect();
-            let burst = self.dispatch(received, &mut Samples::default());
-            self.forward(burst, Step::Pending, interests);
-            self.outgoing.clear();
-            self.dispatch_spreading(&names, interests);
+            let received = names.iter().map(|name| makes.interest(OTHER, *name)).collect();
+            thread.timed(received, Step::Pending, interests);
+            thread.outgoing.clear();
         }
         let mut answers = Vec::with_capacity(asked.len());
-        let makes = &self.makes;
         data.time(Step::Receive, || {
             answers.extend(asked.iter().map(|(name, token)| makes.data(*name, *token)));
             asked.len()
         });
-        let burst = self.dispatch(answers, data);
         let untimed = &mut Samples::default();
-        self.forward(burst, Step::Forward, if doubly { untimed } else { data });
-        self.send(data);
+        thread.timed(answers, Step::Forward, if doubly { untimed } else { data });
+        thread.send(data);
         self.ask_known(interests);
         self.known.extend(names);
     }
 
     fn ask_known(&mut self, interests: &mut Samples) {
-        let Some(from) = self.known.len().checked_sub(self.back.max(self.makes.burst)) else { return };
-        let names = self.known[from..][..self.makes.burst].to_vec();
-        let received = names.iter().map(|name| self.makes.interest(CONSUMER, *name)).collect();
-        let burst = self.dispatch(received, &mut Samples::default());
-        self.forward(burst, Step::Hit, interests);
-        self.outgoing.clear();
+        let Rig { makes, thread, known, back, .. } = self;
+        let Some(from) = known.len().checked_sub((*back).max(makes.burst)) else { return };
+        let received = known[from..][..makes.burst].iter().map(|name| makes.interest(CONSUMER, *name)).collect();
+        thread.timed(received, Step::Hit, interests);
+        thread.outgoing.clear();
     }
+}
 
-    /// Finds the homes of packets, which is this worker.
-    fn dispatch(&mut self, received: Vec<Received>, samples: &mut Samples) -> Burst {
-        let Some(dispatcher) = &mut self.dispatcher else { return Burst::Received(received) };
-        let (count, mut parcels) = (received.len(), Vec::with_capacity(received.len()));
-        samples.time(Step::Dispatch, || {
-            for received in received {
-                dispatcher.dispatch(received, |_, parcel| parcels.push(parcel));
+/// Two threads ask for one name by turns, and answer when asked. Times the bursts that the store of hot names answers, all
+/// but the few Interests that look at home for newer Data.
+pub fn ask_for_one(setting: &Setting, bursts: usize) -> anyhow::Result<Samples> {
+    let (mut makes, mut all) = threads(&Seats { count: 2, home: 0, spreads: true }, setting)?;
+    let name = makes.new_names()[0];
+    let hits = |thread: &Thread| thread.seat.worker.counters().spread_hits;
+    let mut samples = Samples::default();
+    for burst in 0..bursts {
+        // With even loads, each thread answers what it received.
+        let thread = &mut all[burst % 2];
+        let mut received = (0..makes.burst).map(|_| makes.interest(CONSUMER, name)).collect();
+        let (hits_before, begin) = (hits(thread), Instant::now());
+        thread.poll(&mut received);
+        let (time, found) = (begin.elapsed(), (hits(thread) - hits_before) as usize);
+        if found * 10 >= makes.burst * 9 {
+            samples.add(Step::HotHit, time, makes.burst);
+        }
+        for thread in &mut all {
+            thread.poll(&mut Vec::new());
+            let asked: Vec<_> = thread.outgoing.extract_if(.., |sent| sent.face == PRODUCER).collect();
+            for (name, token) in makes.asked(&asked) {
+                thread.poll(&mut vec![makes.data(name, token)]);
             }
-            count
-        });
-        Burst::Parcels(parcels)
-    }
-
-    fn forward(&mut self, burst: Burst, step: Step, samples: &mut Samples) {
-        let Rig { worker, outgoing, .. } = self;
-        match burst {
-            Burst::Received(mut received) => samples.time(step, || {
-                let count = received.len();
-                worker.poll(Ticks(0), &mut received, outgoing);
-                count
-            }),
-            Burst::Parcels(mut parcels) => samples.time(step, || {
-                let count = parcels.len();
-                worker.poll_parcels(Ticks(0), &mut parcels, outgoing);
-                count
-            }),
+            thread.outgoing.clear();
         }
     }
-
-    /// A port in memory sends by dropping.
-    fn send(&mut self, samples: &mut Samples) {
-        let outgoing = &mut self.outgoing;
-        samples.time(Step::Send, || {
-            let count = outgoing.len();
-            outgoing.clear();
-            count
-        });
-    }
-
-    /// Finds the homes of Interests while counting how popular their names are.
-    fn dispatch_spreading(&mut self, names: &[u64], samples: &mut Samples) {
-        let Some(dispatcher) = &mut self.spreading else { return };
-        let received: Vec<_> = names.iter().map(|name| self.makes.interest(CONSUMER, *name)).collect();
-        let mut parcels = Vec::with_capacity(names.len());
-        samples.time(Step::SpreadDispatch, || {
-            received.into_iter().for_each(|received| dispatcher.dispatch(received, |_, parcel| parcels.push(parcel)));
-            names.len()
-        });
-    }
+    Ok(samples)
 }

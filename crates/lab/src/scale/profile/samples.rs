@@ -8,10 +8,8 @@ use crate::timing::median;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     Receive,
-    Dispatch,
-    /// Receiving, dispatching and pushing to another core.
+    /// Receiving, parsing and pushing to another core.
     Give,
-    SpreadDispatch,
     /// An Interest is sent on, or Data answers.
     Forward,
     /// The same for packets that are first taken from another core.

@@ -8,8 +8,10 @@ use super::options::Options;
 use super::packets::Packets;
 use crate::workload::Popularity;
 
-/// Number of consumers of a thread if names repeat. Each asks for a name again only after its Data has come.
+/// Maximum of consumers of a thread if names repeat. Each asks for a name again only after its Data has come.
 const CONSUMERS: u64 = 64;
+/// Maximum of consumers of all threads: a pending Interest has no more downstreams.
+const CONSUMERS_OF_ALL: u64 = 256;
 /// Number of popular names to draw before giving up, because all consumers wait for each of them.
 const TRIES: usize = 64;
 
@@ -21,6 +23,11 @@ pub fn face(thread: usize, threads: usize, slot: u64) -> FaceId {
 /// The producer of a thread: the face to which Interests go, and from which Data comes.
 pub fn producer(thread: usize, threads: usize) -> FaceId {
     face(thread, threads, 1)
+}
+
+/// Number of consumers of each of some threads if names repeat.
+fn consumers_of_each(threads: usize) -> u64 {
+    (CONSUMERS_OF_ALL / threads as u64).clamp(1, CONSUMERS)
 }
 
 /// An Interest to send.
@@ -39,6 +46,8 @@ type Arrival = (u64, u64);
 /// Names of different popularity, and who waits for which.
 struct Popular {
     popularity: Popularity,
+    /// Number of consumers.
+    consumers: u64,
     /// For each name, the consumers that wait for it, one bit each.
     waiting: HashMap<u64, u64>,
 }
@@ -67,15 +76,17 @@ impl Consumers {
     pub fn new(options: &Options, packets: &Packets, thread: usize) -> anyhow::Result<Self> {
         let seed = options.measuring.seed.wrapping_add(thread as u64);
         let popularity = options.zipf.map(|exponent| Popularity::new(packets.len() as u64, exponent, seed));
-        let popular = popularity.transpose()?.map(|popularity| Popular { popularity, waiting: HashMap::new() });
         let threads = options.measuring.threads;
+        let consumers = consumers_of_each(threads);
+        let popular =
+            popularity.transpose()?.map(|popularity| Popular { popularity, consumers, waiting: HashMap::new() });
         Ok(Consumers { thread, threads, popular, asked: 0, arrived: 0, unexpected: 0, arrivals: Vec::new() })
     }
 
     /// Faces of all consumers.
     pub fn faces(&self) -> impl Iterator<Item = FaceId> {
         let (thread, threads) = (self.thread, self.threads);
-        let consumers = if self.popular.is_some() { CONSUMERS } else { 1 };
+        let consumers = self.popular.as_ref().map_or(1, |popular| popular.consumers);
         (0..consumers).map(move |consumer| face(thread, threads, 2 * consumer))
     }
 
@@ -144,7 +155,7 @@ impl Popular {
             let number = self.popularity.draw();
             let waiting = self.waiting.entry(number).or_default();
             let consumer = u64::from(waiting.trailing_ones());
-            (consumer < CONSUMERS).then(|| {
+            (consumer < self.consumers).then(|| {
                 *waiting |= 1 << consumer;
                 (consumer, number)
             })

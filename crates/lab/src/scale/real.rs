@@ -12,6 +12,8 @@ use crate::table::Table;
 
 /// Room in each PIT: more than threads have under way.
 const PENDING_MAX: u64 = 1 << 16;
+/// Rules of the FIB: so many that each thread's producer gets its share of the Interests.
+const RULES: u64 = 1024;
 
 /// Runs as many threads as each simulation has, as far as there are cores.
 pub(super) fn measure(options: &Options, simulated: &[&Simulated], progress: Progress) -> anyhow::Result<Vec<Real>> {
@@ -45,7 +47,7 @@ pub(super) fn measure(options: &Options, simulated: &[&Simulated], progress: Pro
 /// The same traffic for `byname-lab forward`.
 fn of_forward(options: &Options, simulated: &Simulated) -> forward::Options {
     let mut same = crate::options::defaults::<forward::Options>();
-    (same.fib, same.pit, same.cs, same.draws) = (1, PENDING_MAX, options.cs, options.names);
+    (same.fib, same.pit, same.cs, same.draws) = (RULES, PENDING_MAX, options.cs, options.names);
     (same.zipf, same.heavy_hitters) = (Some(simulated.exponent), simulated.heavy_hitters);
     (same.measuring.threads, same.measuring.seed) = (simulated.threads, options.seed);
     same.measuring.seconds = options.real_seconds;

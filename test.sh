@@ -275,18 +275,28 @@ if wanted dashboard; then
   try_dashboard || { [[ -n $retry ]] && echo "not skipped: the dashboard's pages, at the second attempt" >>"$skipped" && try_dashboard; }
   sed -n 's/^skipped: //p' "$log" >>"$skipped"
 fi
+# Runs the test of a package in namespaces, with the program of this build.
+test_package() {
+  local code=0
+  "$@" "$BYNAME_BIN" || code=$?
+  if ((code == 77)); then skip "$1 is not run: this system allows no overlays"; else return $code; fi
+}
 if wanted package; then
-  say "Debian package"
-  if ((EUID != 0)); then
-    skip "the Debian package is not tested: that needs root"
-  elif ! { cargo deb --version && lintian --version && adduser --version; } >/dev/null 2>&1; then
-    skip "cargo-deb, lintian or adduser is not installed (cargo install cargo-deb --locked; apt install lintian adduser)"
-  elif ! unshare --mount --net true 2>/dev/null; then
-    skip "the Debian package is not tested: this system gives no namespaces"
+  if ((EUID != 0)) || ! unshare --mount --net true 2>/dev/null; then
+    skip "packages are not tested: that needs root, and a system that gives namespaces"
   else
-    code=0
-    packaging/test-deb.sh "$BYNAME_BIN" || code=$?
-    if ((code == 77)); then skip "the Debian package is not tested: this system allows no overlays"; else ((code == 0)); fi
+    say "Debian package"
+    if { cargo deb --version && lintian --version && adduser --version; } >/dev/null 2>&1; then
+      test_package packaging/test-deb.sh
+    else
+      skip "cargo-deb, lintian or adduser is not installed (cargo install cargo-deb --locked; apt install lintian adduser)"
+    fi
+    say "RPM package"
+    if { cargo generate-rpm --version && rpm --version; } >/dev/null 2>&1; then
+      test_package packaging/test-rpm.sh
+    else
+      skip "cargo-generate-rpm or rpm is not installed (cargo install cargo-generate-rpm --locked; apt install rpm)"
+    fi
   fi
 fi
 if [[ -n $models_job ]]; then

@@ -1,13 +1,15 @@
-"""What keeping state costs: `measure_state.py LAB NOW [BEFORE] [--rounds N] [--routes N] [--seconds N] [--starts]`.
+"""What keeping state costs: `measure_state.py LAB NOW [BEFORE] [--rounds N] [--routes N] [--seconds N] [--starts]
+[--ndnreg PROGRAM]`.
 
 LAB is byname-lab, NOW a router, and BEFORE one without a store (8b99077). In
 turn, N (5) times, each is measured: idle, forwarding over UDP, a million
 registrations with windows of 64 and 1000, and a batch (`byname -f`) of a
 million routes; and the time from its start until the routes of the store
 forward. NOW runs with the store and with --ephemeral. --starts leaves out
-what the lab measures. The lab writes its lines to lab-results/*.jsonl;
-`forwarder` is `before`, `store` or `ephemeral`. The lines of batches and of
-starts are on standard output. Wants a quiet machine and a disk: the store is
+what the lab measures. --ndnreg has the routes registered by that program,
+too, with its window of 64 and with 1000. The lab writes its lines to lab-results/*.jsonl;
+`forwarder` is `before`, `store` or `ephemeral`. All other lines are on
+standard output. Wants a quiet machine and a disk: the store is
 in a folder of the current directory.
 """
 
@@ -83,15 +85,16 @@ class Subject:
         process.wait()
         return seconds
 
-    def time_of_batch(self, routes: int) -> float:
-        """The seconds of a batch with so many routes, in an empty store."""
+    def time_of_client(self, command: list[str]) -> float:
+        """The seconds of this command, in an empty store. `SOCKET` and `FACE` in it are replaced."""
         self.forget()
-        batch = self.folder / "batch"
-        batch.write_text("".join(f"route add /batch/site{n}/app udp4://127.0.0.1:9 cost 5\n" for n in range(routes)))
         process, _ = self.run()
-        program, socket = self.start.split()[0], f"unix://{self.folder}/nfd.sock"
+        program, socket = self.start.split()[0], f"{self.folder}/nfd.sock"
+        ask = [program, "--transport", f"unix://{socket}", "face", "create", "udp4://127.0.0.1:9", "permanent", "--json"]
+        face = json.loads(subprocess.run(ask, check=True, capture_output=True).stdout)["face_id"]
+        words = [word.replace("SOCKET", socket).replace("FACE", str(face)) for word in command]
         begin = time.monotonic()
-        subprocess.run([program, "-f", batch, "--transport", socket], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
         seconds = time.monotonic() - begin
         process.send_signal(signal.SIGTERM)
         process.wait()
@@ -113,8 +116,18 @@ def tell(experiment: str, subject: Subject, routes: int, **measured: object) -> 
     print(json.dumps(line), flush=True)
 
 
+def measure_ndnreg(subject: Subject, routes: int, program: str) -> None:
+    for window in ("64", "1000"):
+        command = [program, "--sock", "SOCKET", "--face", "FACE", "--count", str(routes), "--window", window]
+        seconds = subject.time_of_client([*command, "--tmpl", "/ndn/site%07d/app", "--maxsec", "600"])
+        tell("ndnreg", subject, routes, window=int(window), seconds=seconds)
+
+
 def measure_batch(subject: Subject, routes: int) -> None:
-    seconds = subject.time_of_batch(routes)
+    batch = subject.folder / "batch"
+    batch.write_text("".join(f"route add /batch/site{n}/app udp4://127.0.0.1:9 cost 5\n" for n in range(routes)))
+    program = subject.start.split()[0]
+    seconds = subject.time_of_client([program, "-f", str(batch), "--transport", "unix://SOCKET"])
     tell("batch", subject, routes, seconds=seconds, commands_per_s=routes / seconds)
 
 
@@ -135,6 +148,7 @@ def main() -> None:
     parser.add_argument("--routes", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--starts", action="store_true")
+    parser.add_argument("--ndnreg")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=".") as name:
         folder = Path(name).resolve()
@@ -150,6 +164,8 @@ def main() -> None:
                     subject.lab(options.lab, "wire", "--forwarder", "127.0.0.1:36363", "--seconds", str(options.seconds))
                     for window in ("1000", "64"):
                         subject.lab(options.lab, "routes", "--count", str(options.routes), "--window", window)
+                if options.ndnreg:
+                    measure_ndnreg(subject, options.routes, options.ndnreg)
                 if subject.label != "before":
                     measure_batch(subject, options.routes)
                 if subject.label == "store":

@@ -241,6 +241,33 @@ fn a_reload_that_nobody_confirms_is_undone() {
 }
 
 #[test]
+fn a_reload_that_cuts_the_operator_off_is_undone() {
+    let running = Running::start(NO_METRICS);
+    let add = || running.client("route add /mine udp4://127.0.0.1:9");
+    let no_rights = [NO_METRICS, "[[authorization]]\nsigner = \"any\"\nmodules = [\"cs\"]\n"].concat();
+    let (good, said) = running.reload(&no_rights, "--confirm-within 5s");
+    assert!(good, "{said}");
+    let refused = add();
+    assert!(!refused.status.success(), "{refused:?}");
+    assert!(!running.client("reload --confirm").status.success(), "it may not even confirm");
+    running.await_log("the reload is undone");
+    assert!(add().status.success(), "{}", running.log());
+}
+
+#[test]
+fn levels_of_the_log_change_at_once() {
+    let running = Running::start(NO_METRICS);
+    let (good, said) = running.reload(&[NO_METRICS, "[log]\nlevel = \"warn\"\n"].concat(), "");
+    assert!(good && said.contains("log.level: \"info\" -> \"warn\""), "{said}");
+    assert!(running.client("route add /quiet udp4://127.0.0.1:9").status.success());
+    let (good, said) = running.reload(NO_METRICS, "");
+    assert!(good, "{said}");
+    assert!(running.client("route add /loud udp4://127.0.0.1:9").status.success());
+    running.await_log("a route was added prefix=/loud");
+    assert!(!running.log().contains("/quiet"), "{}", running.log());
+}
+
+#[test]
 fn a_signal_reloads_too_and_metrics_move() {
     let running = Running::start(NO_METRICS);
     let peer = UdpSocket::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound").port();

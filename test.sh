@@ -5,6 +5,8 @@
 #   ./test.sh                     all parts
 #   ./test.sh clippy unit         these parts only: setup fmt clippy doc deny unit dpdk models guide clients
 #                                 python dashboard package
+#   ./test.sh static              builds the static binary, and tests it and the image: a second release build, which
+#                                 is no part of all
 #   ./test.sh --long              also client tests that take a minute or more
 #   ./test.sh --retry             gives every test that fails a second attempt; tests of speed or memory have one anyway
 #   ./test.sh clients -- -k nack  passes arguments after `--` to pytest
@@ -18,11 +20,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 parts=() pytest_args=() retry=
 while (($#)); do
   case $1 in
-    setup | fmt | clippy | doc | deny | unit | dpdk | models | guide | clients | python | dashboard | package) parts+=("$1") ;;
+    setup | fmt | clippy | doc | deny | unit | dpdk | models | guide | clients | python | dashboard | package | static) parts+=("$1") ;;
     --long) pytest_args+=(--long) ;;
     --retry) pytest_args+=(--retry); retry=1 ;;
     --) shift; pytest_args+=("$@"); break ;;
-    -h | --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit ;;
+    -h | --help) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit ;;
     *) echo "test.sh: unknown part '$1'; see ./test.sh --help" >&2; exit 2 ;;
   esac
   shift
@@ -218,8 +220,11 @@ fi
 if wanted dpdk; then
   say "the feature dpdk"
   if ((${#dpdk[@]})); then
-    cargo_test -p byname-face --features dpdk --lib ethernet
-    cargo_test -p byname --features dpdk --test ethernet
+    # With these packages, all others have the features that they have in the workspace: only what depends on DPDK is
+    # compiled again.
+    packages=(-p byname -p byname-face -p byname-lab -p byname-wire)
+    cargo_test "${packages[@]}" "${dpdk[@]}" --lib ethernet
+    cargo_test "${packages[@]}" "${dpdk[@]}" --test ethernet
   else
     skip "DPDK 22.11 or newer is not installed (Debian: apt install libdpdk-dev pkg-config)"
   fi
@@ -275,19 +280,36 @@ if wanted dashboard; then
   try_dashboard || { [[ -n $retry ]] && echo "not skipped: the dashboard's pages, at the second attempt" >>"$skipped" && try_dashboard; }
   sed -n 's/^skipped: //p' "$log" >>"$skipped"
 fi
+# Runs a test in namespaces. It ends with code 77 if it cannot have them.
+test_apart() {
+  local code=0
+  "$@" || code=$?
+  if ((code == 77)); then skip "$1 is not run: this system allows no overlays"; else return $code; fi
+}
 if wanted package; then
-  say "Debian package"
-  if ((EUID != 0)); then
-    skip "the Debian package is not tested: that needs root"
-  elif ! { cargo deb --version && lintian --version && adduser --version; } >/dev/null 2>&1; then
-    skip "cargo-deb, lintian or adduser is not installed (cargo install cargo-deb --locked; apt install lintian adduser)"
-  elif ! unshare --mount --net true 2>/dev/null; then
-    skip "the Debian package is not tested: this system gives no namespaces"
+  if ((EUID != 0)) || ! unshare --mount --net true 2>/dev/null; then
+    skip "packages are not tested: that needs root, and a system that gives namespaces"
   else
-    code=0
-    packaging/test-deb.sh "$BYNAME_BIN" || code=$?
-    if ((code == 77)); then skip "the Debian package is not tested: this system allows no overlays"; else ((code == 0)); fi
+    say "Debian package"
+    if { cargo deb --version && lintian --version && adduser --version; } >/dev/null 2>&1; then
+      test_apart packaging/test-deb.sh "$BYNAME_BIN"
+    else
+      skip "cargo-deb, lintian or adduser is not installed (cargo install cargo-deb --locked; apt install lintian adduser)"
+    fi
+    say "RPM package"
+    if { cargo generate-rpm --version && rpm --version; } >/dev/null 2>&1; then
+      test_apart packaging/test-rpm.sh "$BYNAME_BIN"
+    else
+      skip "cargo-generate-rpm or rpm is not installed (cargo install cargo-generate-rpm --locked; apt install rpm)"
+    fi
   fi
+fi
+if wanted static; then
+  say "static binary, and the image"
+  packaging/static.sh
+  if ((EUID == 0)); then test_apart packaging/test-image.sh; else skip "the image is not tested: that needs root"; fi
+elif wanted package; then
+  skip "the static binary and the image are not tested: ./test.sh static does it, with a second release build"
 fi
 if [[ -n $models_job ]]; then
   say "loom, which ran beside the parts before"

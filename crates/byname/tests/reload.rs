@@ -2,6 +2,7 @@
 
 use std::net::{TcpListener, UdpSocket};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -240,6 +241,33 @@ fn a_reload_that_nobody_confirms_is_undone() {
 }
 
 #[test]
+fn a_reload_that_cuts_the_operator_off_is_undone() {
+    let running = Running::start(NO_METRICS);
+    let add = || running.client("route add /mine udp4://127.0.0.1:9");
+    let no_rights = [NO_METRICS, "[[authorization]]\nsigner = \"any\"\nmodules = [\"cs\"]\n"].concat();
+    let (good, said) = running.reload(&no_rights, "--confirm-within 5s");
+    assert!(good, "{said}");
+    let refused = add();
+    assert!(!refused.status.success(), "{refused:?}");
+    assert!(!running.client("reload --confirm").status.success(), "it may not even confirm");
+    running.await_log("the reload is undone");
+    assert!(add().status.success(), "{}", running.log());
+}
+
+#[test]
+fn levels_of_the_log_change_at_once() {
+    let running = Running::start(NO_METRICS);
+    let (good, said) = running.reload(&[NO_METRICS, "[log]\nlevel = \"warn\"\n"].concat(), "");
+    assert!(good && said.contains("log.level: \"info\" -> \"warn\""), "{said}");
+    assert!(running.client("route add /quiet udp4://127.0.0.1:9").status.success());
+    let (good, said) = running.reload(NO_METRICS, "");
+    assert!(good, "{said}");
+    assert!(running.client("route add /loud udp4://127.0.0.1:9").status.success());
+    running.await_log("a route was added prefix=/loud");
+    assert!(!running.log().contains("/quiet"), "{}", running.log());
+}
+
+#[test]
 fn a_signal_reloads_too_and_metrics_move() {
     let running = Running::start(NO_METRICS);
     let peer = UdpSocket::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound").port();
@@ -302,6 +330,53 @@ fn exchange_under_traffic(threads: &str) {
     let _ = server.kill();
     let _ = server.wait();
     assert!(done.status.success() && said.contains("200 received"), "{said}");
+}
+
+#[test]
+fn messages_flow_while_the_engine_of_descriptors_is_exchanged() {
+    let running = Running::start(NO_METRICS);
+    let socket = format!("unix://{}", running.folder.path().join("nfd.sock").display());
+    let mut server = Command::new(PROGRAM)
+        .args(["tags", "advertise", "concert", "--command", "echo here", "--transport", &socket])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("byname");
+    let ask = || running.client("tags ask concert tonight --timeout 2000");
+    let deadline = Instant::now() + PATIENCE;
+    while !ask().status.success() {
+        assert!(Instant::now() < deadline, "it advertises: {}", running.log());
+    }
+    let over = AtomicBool::new(false);
+    let asked = std::thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let mut asked = 0;
+            while !over.load(Ordering::SeqCst) {
+                let done = ask();
+                let said = String::from_utf8_lossy(&done.stdout).into_owned();
+                assert!(done.status.success() && said.trim() == "here", "question {asked}: {done:?}");
+                asked += 1;
+            }
+            asked
+        });
+        let tags = [
+            "engine = \"trie\"",
+            "engine = \"rare-tag\"",
+            "engine = \"trie\"\nsteps_max = 5000",
+            "engine = \"trie\"\ndescriptors_max = 500",
+            "descriptors_max = 5000",
+        ];
+        let told: Vec<_> =
+            tags.repeat(3).iter().map(|tags| running.reload(&format!("{NO_METRICS}[tags]\n{tags}\n"), "")).collect();
+        over.store(true, Ordering::SeqCst);
+        for (good, said) in told {
+            assert!(good && said.ends_with("reloaded\n"), "{said}");
+        }
+        asking.join().expect("each question is answered")
+    });
+    let _ = server.kill();
+    let _ = server.wait();
+    assert!(asked > 1, "{asked} questions");
 }
 
 #[test]

@@ -255,6 +255,27 @@ fn on_a_read_only_file_system_the_state_is_read_and_not_kept() {
     assert!(state(&router).starts_with("not kept: "), "{}", state(&router));
 }
 
+/// As docs/operating.md says.
+#[test]
+fn a_backup_can_be_put_back() {
+    let mut router = Router::start();
+    let shell = |folder: PathBuf, script: &str| {
+        let done = Command::new("sh").args(["-c", script]).current_dir(folder).status().expect("a shell");
+        assert!(done.success(), "{script}");
+    };
+    router.ok("route add /kept udp4://127.0.0.1:8 --cost 3");
+    router.end("-TERM");
+    shell(router.path(""), "mkdir backup && cp state/state.db* backup");
+    let mut router = router.start_again();
+    router.ok("route remove /kept udp4://127.0.0.1:8");
+    router.ok("route add /later udp4://127.0.0.1:8");
+    // A crash leaves a log beside the database, which does not belong to the backup.
+    router.kill();
+    shell(router.path(""), "test -s state/state.db-log && rm state/state.db* && cp backup/state.db* state");
+    let router = router.start_again();
+    assert_eq!(routes(&router), [route("/kept", "static", 3, false, 8)], "{}", router.log());
+}
+
 #[test]
 fn an_ephemeral_router_forgets() {
     let router = Router::start_with("[state]\nenabled = false\n");

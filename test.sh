@@ -174,8 +174,8 @@ run_models() {
 }
 
 # Lints and documentation are checked with everything that this machine allows.
-dpdk=()
-if pkg-config --exists "libdpdk >= 22.11" 2>/dev/null; then dpdk=(--features byname/dpdk,byname-lab/dpdk); fi
+features=byname/opentelemetry dpdk=
+if pkg-config --exists "libdpdk >= 22.11" 2>/dev/null; then dpdk=1 features+=,byname/dpdk,byname-lab/dpdk; fi
 
 if { wanted clients || wanted python || wanted dashboard || wanted package; } && [[ -z ${BYNAME_BIN:-} ]]; then
   beside cargo build --locked --release -p byname >"$release_log" 2>&1 &
@@ -194,13 +194,13 @@ if wanted fmt; then
 fi
 if wanted clippy; then
   say "cargo clippy"
-  cargo clippy --locked --workspace --all-targets ${dpdk[@]+"${dpdk[@]}"} -- -D warnings
-  # As it ships: without DPDK, and without the feature `lab`, which the rest of the workspace turns on.
+  cargo clippy --locked --workspace --all-targets --features "$features" -- -D warnings
+  # As it ships: without DPDK and OpenTelemetry, and without the feature `lab`, which the rest of the workspace turns on.
   cargo clippy --locked -p byname -- -D warnings
 fi
 if wanted doc; then
   say "cargo doc"
-  RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps ${dpdk[@]+"${dpdk[@]}"}
+  RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --features "$features"
   RUSTDOCFLAGS="-D warnings" cargo doc --locked -p byname-lookup -p byname-forward --no-deps
 fi
 if wanted deny; then
@@ -214,10 +214,11 @@ fi
 if wanted unit; then
   say "cargo test"
   cargo_test --workspace
+  cargo_test -p byname-web --features opentelemetry --lib push
 fi
 if wanted dpdk; then
   say "the feature dpdk"
-  if ((${#dpdk[@]})); then
+  if [[ -n $dpdk ]]; then
     cargo_test -p byname-face --features dpdk --lib ethernet
     cargo_test -p byname --features dpdk --test ethernet
   else

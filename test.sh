@@ -176,8 +176,8 @@ run_models() {
 }
 
 # Lints and documentation are checked with everything that this machine allows.
-dpdk=()
-if pkg-config --exists "libdpdk >= 22.11" 2>/dev/null; then dpdk=(--features byname/dpdk,byname-lab/dpdk); fi
+features=byname/opentelemetry dpdk=
+if pkg-config --exists "libdpdk >= 22.11" 2>/dev/null; then dpdk=1 features+=,byname/dpdk,byname-lab/dpdk; fi
 
 if { wanted clients || wanted python || wanted dashboard || wanted package; } && [[ -z ${BYNAME_BIN:-} ]]; then
   beside cargo build --locked --release -p byname >"$release_log" 2>&1 &
@@ -196,13 +196,13 @@ if wanted fmt; then
 fi
 if wanted clippy; then
   say "cargo clippy"
-  cargo clippy --locked --workspace --all-targets ${dpdk[@]+"${dpdk[@]}"} -- -D warnings
-  # As it ships: without DPDK, and without the feature `lab`, which the rest of the workspace turns on.
+  cargo clippy --locked --workspace --all-targets --features "$features" -- -D warnings
+  # As it ships: without DPDK and OpenTelemetry, and without the feature `lab`, which the rest of the workspace turns on.
   cargo clippy --locked -p byname -- -D warnings
 fi
 if wanted doc; then
   say "cargo doc"
-  RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps ${dpdk[@]+"${dpdk[@]}"}
+  RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --features "$features"
   RUSTDOCFLAGS="-D warnings" cargo doc --locked -p byname-lookup -p byname-forward --no-deps
 fi
 if wanted deny; then
@@ -215,16 +215,16 @@ if wanted deny; then
 fi
 if wanted unit; then
   say "cargo test"
-  cargo_test --workspace
+  cargo_test --workspace --features byname/opentelemetry
 fi
 if wanted dpdk; then
   say "the feature dpdk"
-  if ((${#dpdk[@]})); then
+  if [[ -n $dpdk ]]; then
     # With these packages, all others have the features that they have in the workspace: only what depends on DPDK is
     # compiled again.
     packages=(-p byname -p byname-face -p byname-lab -p byname-wire)
-    cargo_test "${packages[@]}" "${dpdk[@]}" --lib ethernet
-    cargo_test "${packages[@]}" "${dpdk[@]}" --test ethernet
+    cargo_test "${packages[@]}" --features "$features" --lib ethernet
+    cargo_test "${packages[@]}" --features "$features" --test ethernet
   else
     skip "DPDK 22.11 or newer is not installed (Debian: apt install libdpdk-dev pkg-config)"
   fi

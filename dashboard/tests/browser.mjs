@@ -86,7 +86,7 @@ for (const [theme, width] of [['light', 1280], ['dark', 1280], ['light', 400]]) 
       await open(name);
       await page.waitForTimeout(150);
       await page.screenshot({ path: join(SHOTS, `${name.replace(/\W.*/, '')}-${theme}-${width}.png`), fullPage: width < 500 && name !== 'audit' });
-      if (width > 500) await accessible(`${name} ${theme}`);
+      await accessible(`${name} ${theme} ${width}`);
       const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       assert.ok(overflow <= 0, `${name} is ${overflow} pixels too wide at ${width}`);
     }

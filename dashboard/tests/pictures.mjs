@@ -2,7 +2,7 @@
 //
 //     BYNAME_BIN=target/release/byname node dashboard/tests/pictures.mjs
 //
-// Writes docs/pictures/dashboard-*.png. The map is that of a router in `byname demo net 9 --topology grid --routing`.
+// Writes docs/pictures/dashboard-*.png. $ASSETS may be the folder of pages that the program does not have yet. The map is that of a router in `byname demo net 9 --topology grid --routing`.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -28,7 +28,7 @@ async function startNetwork() {
     throw error;
   });
   const list = JSON.parse(spawnSync(program(), ['demo', 'net', 'list', '--json'], { encoding: 'utf8' }).stdout);
-  return { url: list.routers[0].http, end };
+  return { url: list.routers.find(({ name }) => name === 'r5').http, end };
 }
 
 const browser = await chromium.launch({ executablePath: BROWSER, args: ['--no-sandbox', '--disable-gpu'] });
@@ -36,6 +36,7 @@ const router = await startRouter();
 let network;
 try {
   const context = await browser.newContext({ viewport: { width: 1200, height: 820 }, colorScheme: 'light' });
+  if (process.env.ASSETS) await context.route('**/assets/*', (route) => route.fulfill({ path: join(process.env.ASSETS, new URL(route.request().url()).pathname) }));
   const page = await context.newPage();
   page.setDefaultTimeout(20_000);
   const take = (name) => page.screenshot({ path: join(FOLDER, `dashboard-${name}.png`) });
@@ -48,6 +49,8 @@ try {
 
   await page.evaluate(() => (location.hash = '#/routes?name=/demo/ping'));
   await page.getByText('An Interest for this name now').waitFor();
+  for (const name of ['/example', '/demo']) await page.getByRole('button', { name: `Names below ${name}`, exact: true }).click();
+  await page.getByRole('button', { name: 'ping', exact: true }).waitFor();
   await take('routes');
 
   await page.evaluate(() => (location.hash = '#/traces'));

@@ -72,6 +72,12 @@ fn what_this_machine_lacks_is_told_at_once_with_its_places() {
         "[metrics]\nlisten = \"127.0.0.1:6363\"\n[faces.websocket]\nport = 6363\n",
         &[("2:1", "[faces.tcp] and [metrics] both use TCP port 6363"), ("4:1", "[faces.tcp] and [faces.websocket]")],
     );
+    if !cfg!(feature = "opentelemetry") {
+        is_refused(
+            "[metrics]\notlp = \"http://c:4318\"\n",
+            &[("2:1", "--features opentelemetry`, or let a collector")],
+        );
+    }
     is_refused("[faces.unix]\npath = \"FOLDER/byname.toml\"\n", &[("2:1", "is not a socket")]);
 }
 

@@ -320,4 +320,7 @@ fn a_router_that_stops_leaves_nothing() {
     // The last advertisement has no routers, so that nobody comes this way.
     let is_sync = |action: &Action| matches!(action, Action::SendInterest { face: Some(FaceId(300)), .. });
     assert!(actions.iter().any(is_sync));
+    // The links did not fail.
+    let is_fault = |action: &Action| matches!(action, Action::Suspend { .. } | Action::Note(Note::LinkDown { .. }));
+    assert!(!actions.iter().any(is_fault), "{actions:?}");
 }

@@ -10,6 +10,8 @@ pub mod dashboard;
 mod limits;
 mod metrics;
 mod probes;
+#[cfg(feature = "opentelemetry")]
+pub mod push;
 mod router;
 pub mod server;
 

@@ -16,6 +16,8 @@ const RINGS = [
 const CLEAR = 70;
 /** With more routers than this, names are in the list only. */
 const NAMED_MAX = 24;
+/** How often all pairs of nodes are tried the other way round. */
+const ROUNDS_MAX = 8;
 
 interface Node {
   name: string;
@@ -68,21 +70,75 @@ function nodesOf(map: RoutingMap): Node[] {
     const ring = neighbours.has(name) ? 0 : owner.has(name) ? 1 : 2;
     return { name, router, ring, parent, x: 0, y: 0 };
   });
-  place(nodes);
+  const byName = new Map(nodes.map((node) => [node.name, node]));
+  const linked: Pair[] = [];
+  for (const router of map.routers) {
+    for (const link of router.links) {
+      const [from, to] = [byName.get(router.router), byName.get(link.router)];
+      if (from && to) linked.push([from, to]);
+    }
+  }
+  place(nodes, linked);
   return nodes;
 }
 
-/** Gives each neighbour a sector as wide as what hangs on it. */
-function place(nodes: Node[]): void {
+type Pair = [Node, Node];
+
+/** What hangs together: a neighbour, and the nodes behind it. */
+interface Sector {
+  node: Node | null;
+  children: Node[];
+}
+
+/** Gives each neighbour a sector as wide as what hangs on it. Few links cross if linked nodes are near each other. */
+function place(nodes: Node[], linked: Pair[]): void {
+  const inner = nodes.filter((node) => node.ring === 0);
+  const hanging = (on: string | null): Node[] => nodes.filter((node) => node.ring > 0 && node.parent === on);
+  const orphans = nodes.filter((node) => node.ring > 0 && !inner.some((one) => one.name === node.parent));
+  const sectors: Sector[] = inner.map((node) => ({ node, children: hanging(node.name) }));
+  if (orphans.length > 0) sectors.push({ node: null, children: orphans });
+  layOut(sectors);
+  // Nobody sees crossings among so many.
+  if (nodes.length > NAMED_MAX) return;
+  for (let round = 0; round < ROUNDS_MAX; round++) {
+    const lists = [sectors, ...sectors.map((sector) => sector.children)];
+    // All lists are tried, whether or not one has changed.
+    const changed = lists.map((list: unknown[]) => shorten(list, sectors, linked));
+    if (!changed.includes(true)) break;
+  }
+}
+
+/** Swaps two items of a list while that makes links shorter. Returns whether it did. */
+function shorten(list: unknown[], sectors: Sector[], linked: Pair[]): boolean {
+  const swap = (a: number, b: number): void => {
+    [list[a], list[b]] = [list[b], list[a]];
+    layOut(sectors);
+  };
+  const length = (): number => linked.reduce((sum, [from, to]) => sum + (from.x - to.x) ** 2 + (from.y - to.y) ** 2, 0);
+  let best = length();
+  let changed = false;
+  for (let a = 0; a < list.length; a++) {
+    for (let b = a + 1; b < list.length; b++) {
+      swap(a, b);
+      const now = length();
+      if (now < best - 1) {
+        best = now;
+        changed = true;
+      } else {
+        swap(a, b);
+      }
+    }
+  }
+  return changed;
+}
+
+/** Goes round with the sectors in their order. */
+function layOut(sectors: Sector[]): void {
   const at = (node: Node, turn: number): void => {
     const { rx, ry } = RINGS[node.ring]!;
     node.x = WIDTH / 2 + rx * Math.sin(2 * Math.PI * turn);
     node.y = HEIGHT / 2 - ry * Math.cos(2 * Math.PI * turn);
   };
-  const inner = nodes.filter((node) => node.ring === 0);
-  const hanging = (on: string | null): Node[] => nodes.filter((node) => node.ring > 0 && node.parent === on);
-  const orphans = nodes.filter((node) => node.ring > 0 && !inner.some((one) => one.name === node.parent));
-  const sectors = [...inner.map((node) => ({ node, children: hanging(node.name) })), ...(orphans.length > 0 ? [{ node: null, children: orphans }] : [])];
   const weights = sectors.map((sector) => Math.max(1, sector.children.length));
   const all = weights.reduce((sum, weight) => sum + weight, 0);
   let begin = 0.125;
@@ -203,7 +259,7 @@ function RouterRow(props: { name: string; router: RoutingRouter | null; links: R
         ))}
         {links.length === 0 && via && <span class="note">through {shortName(props.network, via)}</span>}
       </span>
-      {router && <span class="note">{whole(router.prefixes)} prefixes</span>}
+      {router && <span class="note">{whole(router.prefixes)} {router.prefixes === 1 ? 'prefix' : 'prefixes'}</span>}
       <span class="num">{router?.cost == null ? '–' : `cost ${router.cost}`}</span>
     </li>
   );
@@ -216,7 +272,7 @@ export function Routing(props: { map: RoutingMap }) {
   const names = [...new Set([...map.routers.map((router) => router.router), ...neighbours.keys()])];
   const reachable = map.routers.filter((router) => router.cost !== null).length;
   return (
-    <Card title={`Routing in ${map.network}`} note={`${map.router}, ${whole(map.routers_total)} other routers`}>
+    <Card title={`Routing in ${map.network}`} note={`${map.router}, ${whole(map.routers_total)} other ${map.routers_total === 1 ? 'router' : 'routers'}`}>
       <Picture map={map} />
       <p class="note legend">
         <span>Numbers on links are costs.</span>

@@ -93,6 +93,11 @@ fn look_at_interfaces(config: &Config, findings: &mut Vec<Finding>) {
             findings.push(Finding::warning(format!("faces.udp.multicast.interfaces.{n}"), text));
         }
     }
+    if !config.metrics.otlp.is_empty() && !cfg!(feature = "opentelemetry") {
+        let text = "this byname was built without OpenTelemetry: build one with `cargo build --release -p byname --features \
+                    opentelemetry`, or let a collector scrape /metrics, and write otlp = \"\"";
+        findings.push(Finding::fatal("metrics.otlp", text));
+    }
     let listen = config.metrics.listen;
     if config.metrics.enabled
         && let Err(error) = TcpListener::bind((listen.ip(), 0))

@@ -9,6 +9,7 @@ mod holder;
 mod initial;
 mod machine;
 mod ports;
+mod push;
 mod reload;
 pub mod routing;
 mod socket_path;
@@ -66,9 +67,9 @@ use watch::Watch;
 
 /// Stack size of a thread.
 const STACK_BYTES: usize = 2 << 20;
-/// Threads besides the packet threads: control, web, routing, signals, audit log, pulses, and those that watch the first
-/// ones.
-const THREADS: usize = 12;
+/// Threads besides the packet threads: control, web, metrics for a collector, routing, signals, audit log, pulses, and those
+/// that watch the first ones.
+const THREADS: usize = 13;
 /// Address space for everything besides the tables. 64 MiB of it are for the first descriptors.
 const SPARE_BYTES: usize = 160 << 20;
 /// Upper limit on the rules that the FIB is sized for.
@@ -235,12 +236,14 @@ fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: I
         .notes
         .extend(capture.as_ref().map(|_| format!("all packets are captured in {}", config.capture.file.display())));
     let table = StartUp { taken, state, ..start_up(&config, args.config, bound, initial.counts(), web.as_ref()) };
+    let push = push::start(&config, &control, routing.measures())?;
     let setup = Setup {
         config,
         source,
         file,
         initial,
         web,
+        push,
         health: Arc::clone(&health),
         levels,
         has_marks,

@@ -30,6 +30,7 @@ use super::examine::{Good, examine};
 use super::handover::Program;
 use super::health::Health;
 use super::initial::Initial;
+use super::push::Push;
 use super::routing::{Routing, RoutingArgs};
 use super::socket_path::Surroundings;
 use super::takeover::Departing;
@@ -49,6 +50,8 @@ pub struct Setup {
     pub initial: Initial,
     /// The server of metrics. Its thread is watched.
     pub web: Option<WebServer>,
+    /// Sends metrics to a collector.
+    pub push: Option<Push>,
     /// What it tells supervisors.
     pub health: Arc<Health>,
     /// How much is logged.
@@ -191,6 +194,7 @@ impl Router {
     pub fn end(mut self, process: &mut Process) -> anyhow::Result<()> {
         self.stop_routing(process);
         drop(self.setup.web);
+        let _ends_here = self.setup.push;
         // Before the faces end: they must stay in the store.
         self.control.close_state()?;
         self.handle.shutdown();

@@ -401,11 +401,22 @@ pub struct Metrics {
     /// Address and port to listen on.
     #[serde(deserialize_with = "value::socket_address")]
     pub listen: SocketAddr,
+    /// The collector of OpenTelemetry that gets the metrics, too, such as `http://127.0.0.1:4318`. Empty: none.
+    #[serde(deserialize_with = "value::collector")]
+    pub otlp: String,
+    /// Time from one message to the collector to the next.
+    #[serde(deserialize_with = "value::push_interval")]
+    pub otlp_interval: Duration,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
-        Metrics { enabled: true, listen: SocketAddr::from(([127, 0, 0, 1], 9626)) }
+        Metrics {
+            enabled: true,
+            listen: SocketAddr::from(([127, 0, 0, 1], 9626)),
+            otlp: String::new(),
+            otlp_interval: Duration::from_secs(15),
+        }
     }
 }
 

@@ -199,7 +199,29 @@ const ERRORS: &[(&str, &str)] = &[
         "byname.toml:3:1: unknown word `prot` in [faces.udp]; did you mean `port`?",
     ),
     ("[table]\n", "byname.toml:1:2: unknown word `table` in [table]; did you mean `tables`?"),
-    ("[metrics]\nzzzzzzzz = 1\n", "byname.toml:2:1: unknown word `zzzzzzzz` in [metrics]; known are enabled, listen"),
+    (
+        "[metrics]\nzzzzzzzz = 1\n",
+        "byname.toml:2:1: unknown word `zzzzzzzz` in [metrics]; known are enabled, listen, otlp, otlp_interval",
+    ),
+    (
+        "[metrics]\notlp = \"https://collector:4318\"\n",
+        "byname.toml:2:8: \"https://collector:4318\" needs TLS, which byname does not speak to collectors; write the \
+         http:// address of a collector on this host, which passes metrics on by TLS",
+    ),
+    (
+        "[metrics]\notlp = \"127.0.0.1:4318\"\n",
+        "byname.toml:2:8: \"127.0.0.1:4318\" is not the address of a collector; write for example \
+         \"http://127.0.0.1:4318\"",
+    ),
+    (
+        "[metrics]\notlp = \"http://:4318\"\n",
+        "byname.toml:2:8: \"http://:4318\" is not the address of a collector; write for example \
+         \"http://127.0.0.1:4318\"",
+    ),
+    (
+        "[metrics]\notlp_interval = \"900 ms\"\n",
+        "byname.toml:2:17: metrics would be made all the time; write at least \"1 s\"",
+    ),
     ("[log]\nlevel = \"wran\"\n", "byname.toml:2:9: unknown word `wran` in [log]; did you mean `warn`?"),
     (
         "[faces.udp]\nidle_timeout = \"10 minuts\"\n",

@@ -148,6 +148,37 @@ pub(super) fn socket_address<'de, D: Deserializer<'de>>(deserializer: D) -> Resu
     })
 }
 
+/// The address of a collector of OpenTelemetry, or an empty string for none.
+pub(super) fn collector<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if text.starts_with("https://") {
+        return Err(D::Error::custom(format!(
+            "\"{text}\" needs TLS, which byname does not speak to collectors; write the http:// address of a collector on \
+             this host, which passes metrics on by TLS"
+        )));
+    }
+    let host = text.strip_prefix("http://").filter(|host| !host.is_empty() && !host.starts_with(['/', ':']));
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#' | b'@'));
+    match (text.is_empty(), host.filter(|_| is_plain)) {
+        (true, _) | (false, Some(_)) => Ok(text),
+        (false, None) => Err(D::Error::custom(format!(
+            "\"{text}\" is not the address of a collector; write for example \"http://127.0.0.1:4318\""
+        ))),
+    }
+}
+
+/// Time from one message to a collector to the next: at least [`PUSH_INTERVAL_MIN`].
+pub(super) fn push_interval<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    match duration(deserializer)? {
+        short if short < PUSH_INTERVAL_MIN => {
+            Err(D::Error::custom("metrics would be made all the time; write at least \"1 s\""))
+        }
+        interval => Ok(interval),
+    }
+}
+
+const PUSH_INTERVAL_MIN: Duration = Duration::from_secs(1);
+
 /// The replacement policy.
 pub(super) fn cs_policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CsPolicy, D::Error> {
     #[derive(Deserialize)]

@@ -216,7 +216,10 @@ impl Router {
             Event::Installed { prefix, face, cost } => self.note_leftover(prefix, face, cost),
             Event::Command(command) => self.command(command),
         }
-        self.settle();
+        // Links of a router that has stopped are not down: only it left.
+        if !self.is_stopped {
+            self.settle();
+        }
     }
 
     /// Does what is due. Call it at [`Router::wake_at_ms`], and after events.

@@ -16,7 +16,7 @@ use byname_web::WebServer;
 
 use super::super::initial::{Initial, OwnFace, create_or_find, faces, routes, with_face};
 use super::super::trees::Joining;
-use super::super::{dashboard, routing, state};
+use super::super::{dashboard, push, routing, state};
 use super::{Router, Target};
 use crate::process::Process;
 
@@ -404,10 +404,12 @@ impl Steps<'_> {
                 }
             }
         }
-        match started.context("[metrics]") {
-            Ok(web) => {
+        let pushing = || push::start(new, &self.router.control, self.router.setup.routing.measures());
+        match started.and_then(|web| Ok((web, pushing()?))).context("[metrics]") {
+            Ok((web, push)) => {
                 self.router.stop_web(process);
                 self.router.setup.web = web;
+                self.router.setup.push = push;
                 Ok(())
             }
             Err(error) => self.allow(Err(error)),

@@ -60,7 +60,8 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub costs: Option<PathBuf>,
     /// Also run real threads, as many as there are cores, and compare how their rate grows with that of simulated ones.
-    /// They run the data plane of `byname-lab forward`, with the same names and content store, and a thousand rules: so each thread sends and receives its share.
+    /// They run the data plane of `byname-lab forward`, with the same names and content store, and a thousand rules: so
+    /// each thread sends and receives its share.
     #[arg(long)]
     pub real: bool,
     /// Measuring time for each number of real threads, in seconds.

@@ -127,12 +127,13 @@ fn a_router_forwards_flat_names_by_their_labels_and_takes_over_another_table() {
     drop(alpha);
     let _alpha = two.serve("ping-server /objects/alpha", "/objects/alpha/ping", b"");
     assert_eq!(router.json("route get /objects/alpha")["label"], "/up/1");
-    let pings = router.command("ping /objects/beta -c 30 -i 20 -o 2000");
+    let pings = router.command("ping /objects/beta -c 30 -i 20 -o 2000 --json");
     let pings = std::thread::spawn(|| finish(pings));
     let taken = use_table("y.flat");
     assert!(taken.code == 0 && taken.stdout.contains("[[flat]] /objects"), "{}{}", taken.stdout, taken.stderr);
     let pings = pings.join().expect("a thread that ends");
-    assert_eq!(pings.code, 0, "no packet is lost: {}{}", pings.stdout, pings.stderr);
+    let counts: serde_json::Value = serde_json::from_str(&pings.stdout).expect("statistics");
+    assert_eq!((&counts["transmitted"], &counts["received"]), (&30.into(), &30.into()), "{}", pings.stderr);
     assert!(router.reaches("/objects/alpha"), "by the other face");
     assert_eq!(router.json("route get /objects/alpha")["label"], "/up/2");
 }

@@ -17,6 +17,7 @@ mod batch;
 mod dashboard;
 mod demo;
 mod exit;
+mod flat;
 mod key;
 mod keygen;
 mod line;
@@ -59,6 +60,7 @@ Forwarder:
   key             Make a network's trust anchor, keys and certificates; renew and revoke them
   keygen          Make a key and its certificate, for a host or an operator
   table           Make, check and ask files of rules that the forwarder maps at its start
+  flat            Make, check and ask files of flat names that the forwarder looks up below a prefix
   trees           Show the spanning trees of a network, for routing by tags and locators
 
 Management of a running forwarder (nfdc's words work: `route add prefix /a nexthop 300`):
@@ -147,6 +149,8 @@ enum Command {
     Keygen(keygen::KeygenArgs),
     /// Make, check and ask files of rules that the forwarder maps at its start
     Table(table::TableArgs),
+    /// Make, check and ask files of flat names that the forwarder looks up below a prefix
+    Flat(flat::FlatArgs),
     /// Show the spanning trees of a network, for routing by tags and locators
     Trees(trees::TreesArgs),
     #[command(flatten)]
@@ -246,6 +250,7 @@ fn carry_out(command: Command, connection: &Connection) -> anyhow::Result<u8> {
         Command::Key(args) => key::run(args),
         Command::Keygen(args) => keygen::run(args),
         Command::Table(args) => table::run(args),
+        Command::Flat(args) => flat::run(args),
         Command::Trees(args) => trees::run(args),
         Command::Manage(command) => command.run(&mut connection.connect()?).map(|()| exit::OK),
         Command::Top(args) => top::run(args, connection),

@@ -10,6 +10,7 @@
 //! replicas have the same rules. This costs the memory and the work of one more engine for each further node.
 
 pub mod bulk;
+pub mod flat;
 mod rebuild;
 
 use std::collections::{BTreeSet, HashMap};

@@ -25,6 +25,8 @@ const RECORDS_MAX: usize = 32;
 pub struct Explanation {
     /// Number of components of the FIB rule that matches. `None`: no rule does.
     pub rule_depth: Option<usize>,
+    /// The label that a flat namespace has for the name, if that is what matches.
+    pub label: Option<Name>,
     /// Full name of the strategy.
     pub strategy: Name,
     /// The parameters in effect, by their names in the strategy's name.
@@ -91,6 +93,7 @@ impl Shard {
         let view = NameView::new(&self.key, name, &mut hashes);
         self.tables.begin_burst();
         let rule = self.tables.fib().longest_match(&view);
+        let label = self.tables.fib().label(&view).cloned();
         let mut nexthops = Vec::new();
         if let Some(rule) = rule {
             self.tables.nexthops(rule.entry, &mut nexthops);
@@ -113,6 +116,7 @@ impl Shard {
         let (stored, stored_below) = self.stored(now, &view);
         Explanation {
             rule_depth: rule.map(|rule| rule.depth),
+            label,
             strategy: self.strategies.name(number).clone(),
             parameters,
             nexthops: preferred,

@@ -114,6 +114,26 @@ pub trait Control<K> {
     fn reclaim(&mut self);
 }
 
+impl<K, C: Control<K> + ?Sized> Control<K> for Box<C> {
+    type Query = C::Query;
+
+    fn query(&self) -> Arc<Self::Query> {
+        (**self).query()
+    }
+
+    fn apply(&mut self, changes: &[Change<K>]) -> Result<Update<Self::Query>, BuildError> {
+        (**self).apply(changes)
+    }
+
+    fn expect(&mut self, rules: usize) -> Result<(), BuildError> {
+        (**self).expect(rules)
+    }
+
+    fn reclaim(&mut self) {
+        (**self).reclaim();
+    }
+}
+
 /// Refuses a batch that would, at any point within it, give a table of `rules` rules more than
 /// `rules_max`.
 pub(crate) fn check_room<K: Eq + Hash>(

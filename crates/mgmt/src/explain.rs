@@ -32,6 +32,7 @@ const SINCE_MS: u64 = 446;
 const NACK_REASON: u64 = 448;
 const STRATEGY_PREFIX: u64 = 450;
 const RULE: u64 = 452;
+const RULE_LABEL: u64 = 454;
 
 /// Values of [`Preferred::turn`].
 pub mod turn {
@@ -64,7 +65,9 @@ element! {
         threads: u64 = THREADS,
         /// Prefix of the FIB rule that matches. Absent: no rule does.
         rule: Option<Name> = RULE,
-        /// The routes behind the rule.
+        /// The label, if the rule is a name of a flat namespace: it forwards as the route of this name does.
+        label: Option<Name> = RULE_LABEL,
+        /// The routes behind the rule, or behind its label.
         routes: Vec<RouteBehind> = ROUTE_BEHIND,
         /// The prefix that chose the strategy.
         strategy_prefix: Name = STRATEGY_PREFIX,

@@ -1,6 +1,6 @@
 //! `byname table`: files of rules that the router maps at its start (`[tables] bulk`).
 
-mod rules;
+pub mod rules;
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -20,7 +20,7 @@ use crate::exit;
 use crate::tools::parse_name;
 
 /// Number of rules between two reports of progress.
-const REPORTED: usize = 10_000_000;
+pub const REPORTED: usize = 10_000_000;
 /// Labels of a table at most. The last id of an entry marks removed rules.
 const LABELS_MAX: usize = 65_535;
 
@@ -105,13 +105,15 @@ pub fn run(args: TableArgs) -> anyhow::Result<u8> {
 
 /// The ids of labels, in the order in which they come.
 #[derive(Default)]
-struct Labels {
+pub struct Labels {
     ids: HashMap<Name, EntryId>,
-    texts: Vec<Box<[u8]>>,
+    /// Their texts by id.
+    pub texts: Vec<Box<[u8]>>,
 }
 
 impl Labels {
-    fn id(&mut self, label: NameRef<'_>) -> anyhow::Result<EntryId> {
+    /// The id of a label, which is a new one if the label is new.
+    pub fn id(&mut self, label: NameRef<'_>) -> anyhow::Result<EntryId> {
         let label = label.to_name();
         if let Some(id) = self.ids.get(&label) {
             return Ok(*id);
@@ -163,7 +165,8 @@ fn out_of_order(error: byname_lookup::BuildError, sorted: bool) -> anyhow::Error
     }
 }
 
-fn secret() -> anyhow::Result<[u64; 2]> {
+/// A random secret for a hash key.
+pub fn secret() -> anyhow::Result<[u64; 2]> {
     let mut secret = [0; 16];
     SystemRandom::new().fill(&mut secret).map_err(|_| anyhow::anyhow!("the system provides no random numbers"))?;
     let secret = u128::from_ne_bytes(secret);

@@ -1,4 +1,4 @@
-//! Text files of rules.
+//! Text files of rules, and of other things by line.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -44,16 +44,28 @@ impl Rules {
                 .try_for_each(|(name, label)| each(name.as_ref(), label.as_ref()).with_context(|| name.to_string())),
             Rules::File(path) => {
                 let file = File::open(path).with_context(|| path.display().to_string())?;
-                each_line(&mut BufReader::with_capacity(1 << 20, file), path, each)
+                each_rule(&mut BufReader::with_capacity(1 << 20, file), path, each)
             }
         }
     }
 }
 
-fn each_line(
+fn each_rule(
     file: &mut impl BufRead,
     path: &Path,
     each: &mut dyn FnMut(NameRef<'_>, NameRef<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    each_line(file, path, &mut |text| {
+        let (name, label) = rule(text)?;
+        each(name.as_ref(), label.as_ref())
+    })
+}
+
+/// Calls `each` with each line of a file that is not empty and no comment. An error tells the line.
+pub fn each_line(
+    file: &mut impl BufRead,
+    path: &Path,
+    each: &mut dyn FnMut(&str) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let (mut line, mut number) = (String::new(), 0u64);
     loop {
@@ -69,7 +81,7 @@ fn each_line(
         if text.is_empty() || text.starts_with('#') {
             continue;
         }
-        rule(text).and_then(|(name, label)| each(name.as_ref(), label.as_ref())).with_context(place)?;
+        each(text).with_context(place)?;
     }
 }
 
@@ -88,7 +100,7 @@ mod tests {
 
     fn read(text: &str) -> anyhow::Result<Vec<String>> {
         let mut rules = Vec::new();
-        each_line(&mut text.as_bytes(), Path::new("rules.txt"), &mut |name, label| {
+        each_rule(&mut text.as_bytes(), Path::new("rules.txt"), &mut |name, label| {
             rules.push(format!("{name} {label}"));
             Ok(())
         })?;

@@ -74,6 +74,8 @@ impl Stage {
         std::fs::write(router.path("network.txt"), "geneva lugano\nlugano zurich\n").expect("write network.txt");
         let rules = "/com/example /upstream/1\n/net/example/video /upstream/2\n";
         std::fs::write(router.path("rules.txt"), rules).expect("write rules.txt");
+        let names = "report.pdf /upstream/1\nsong.ogg /upstream/2\n";
+        std::fs::write(router.path("names.txt"), names).expect("write names.txt");
         let configuration = std::fs::read_to_string(router.path("byname.toml")).expect("a configuration");
         Stage { router, neighbour, servers: Vec::new(), configuration }
     }

@@ -1,10 +1,10 @@
-//! The FIB's engine, with the file of rules below the routes if there is one.
+//! The FIB's engine, with the file of rules below the routes and flat namespaces if there are any.
 
 use std::path::PathBuf;
 
 use byname_lookup::file::{Opening, Place};
 use byname_lookup::prefix::compact::BulkTable;
-use byname_lookup::{BuildError, Pages};
+use byname_lookup::{BuildError, Control, Pages};
 use byname_wire::NameHashKey;
 
 use super::{Config, Finding};
@@ -36,11 +36,12 @@ impl Config {
     /// # Errors
     /// If there is no memory, the file cannot be used, or its key is another one.
     pub fn build_fib(&self, key: NameHashKey, routes_max: usize, node: Option<u32>) -> Result<FibEngine, BuildError> {
-        let Some(path) = self.bulk_table() else {
-            return self.tables.fib.build_with(key, routes_max, &self.tables.fib_parameters());
-        };
         // The pages of a file lie on the node of the process that read it first.
         let place = if node.is_some() { Place::Copied(Pages::default()) } else { Place::Mapped };
+        let Some(path) = self.bulk_table() else {
+            let engine = self.tables.fib.build_with(key, routes_max, &self.tables.fib_parameters())?;
+            return self.behind_flat_namespaces(engine, 0, place);
+        };
         let fib = BulkFib::open(&path, Opening { place, checked: true }, routes_max)
             .map_err(|error| BuildError::File { reason: error.to_string() })?;
         if *fib.table().key() != key {
@@ -48,7 +49,8 @@ impl Config {
             return Err(BuildError::File { reason });
         }
         tracing::info!("{} has {} rules and {} labels", path.display(), fib.table().len(), fib.table().labels().len());
-        Ok(Box::new(fib))
+        let depth_max = fib.table().query().depth_max();
+        self.behind_flat_namespaces(Box::new(fib), depth_max, place)
     }
 
     /// Whether the file of rules can be opened.

@@ -80,6 +80,7 @@ pub fn changes((old, old_source): (&Config, &Source), (new, new_source): (&Confi
         workers: (),
         faces: _,
         tables: _,
+        flat: _,
         network: _,
         security: _,
         trust: _,
@@ -104,6 +105,7 @@ pub fn changes((old, old_source): (&Config, &Source), (new, new_source): (&Confi
     of_rights(&mut notes, old, new, &mut applicable);
     of_routing(&mut notes, &old.routing, &new.routing, &mut applicable.routing);
     of_tags(&mut notes, &old.tags, &new.tags, &mut applicable.tags);
+    notes.items("[[flat]]", &old.flat, &new.flat, |flat| flat.prefix.to_string(), |_| None);
     notes.items("[[face]]", &old.initial_faces, &new.initial_faces, face_key, |_| None);
     notes.items("[[route]]", &old.initial_routes, &new.initial_routes, route_key, |_| None);
     compare!(notes, "log.", (old.log, new.log, applicable.log), Log { level => None, modules => None, } and);
@@ -385,6 +387,13 @@ mod tests {
             ("", "[faults]\nseed = 2", "faults.seed", "1 -> 2", true),
             ("", "[network]\nproducer_regions = [\"/a\"]", "network.producer_regions", "[] -> [\"/a\"]", false),
             ("", "[[face]]\nremote = \"udp4://192.0.2.1:1\"", "[[face]] udp4://192.0.2.1:1", "added", false),
+            (
+                "[[flat]]\nprefix = \"/o\"\ntable = \"x.flat\"",
+                "[[flat]]\nprefix = \"/o\"\ntable = \"y.flat\"",
+                "[[flat]] /o",
+                "changed",
+                false,
+            ),
             (
                 "[[route]]\nprefix = \"/a\"\nface = \"udp4://192.0.2.1:1\"",
                 "[[route]]\nprefix = \"/a\"\nface = \"udp4://192.0.2.1:1\"\ncost = 2",

@@ -52,6 +52,7 @@ impl Config {
                 "only the engine \"compact\" has such files: set `fib = \"compact\"`",
             ));
         }
+        self.check_flat(&mut findings);
         if self.threads.shared_pit && !self.threads.heavy_hitters {
             findings.push(Finding::warning(
                 "threads.shared_pit",

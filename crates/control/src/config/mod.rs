@@ -13,6 +13,7 @@ mod ethernet;
 mod experiment;
 mod faces;
 mod finding;
+mod flat;
 mod initial;
 mod memif;
 mod memory;
@@ -50,6 +51,7 @@ pub use ethernet::{Dpdk, Ethernet, EthernetPort, EthernetUdp, XdpMode, ring_byte
 pub use experiment::{Capture, Faults};
 pub use faces::{Faces, Multicast, Tcp, Udp, Unix, WebSocket};
 pub use finding::{Finding, Source};
+pub use flat::{FlatNamespace, Unknown};
 pub use initial::{InitialFace, InitialPersistency, InitialRoute, parse_remote};
 pub use memif::{Memif, MemifFraming, MemifRole};
 pub use memory::{FilledBy, Need, Room};
@@ -81,6 +83,8 @@ pub struct Config {
     pub faces: Faces,
     /// PIT, CS and strategies.
     pub tables: Tables,
+    /// Flat namespaces.
+    pub flat: Vec<FlatNamespace>,
     /// Position of this router in the network.
     pub network: Network,
     /// Time window for signed commands.
@@ -128,6 +132,7 @@ impl Default for Config {
             workers: (),
             faces: Faces::default(),
             tables: Tables::default(),
+            flat: Vec::new(),
             network: Network::default(),
             security: Security::default(),
             trust: Trust::default(),

@@ -75,6 +75,33 @@ fn every_setting_of_an_interface_is_documented_with_its_default() {
 }
 
 #[test]
+fn every_setting_of_a_flat_namespace_is_documented_with_its_default() {
+    let (documented, shortest) =
+        (documented("[[flat]]"), "[[flat]]\nprefix = \"/objects\"\ntable = \"objects.flat\"\n");
+    assert_eq!(parse(&documented).expect("good").flat, parse(shortest).expect("good").flat);
+    let error = parse(&format!("{shortest}zzzzzzzzzzzzzzz = 1\n")).expect_err("an unknown word");
+    let (_, known) = error.problem.split_once("known are ").expect("what is known");
+    for key in known.split(", ") {
+        assert!(documented.contains(&format!("\n{key} = ")), "{key} is not documented");
+    }
+}
+
+#[test]
+fn flat_namespaces_that_cannot_be_are_refused() {
+    let flat = |prefix: &str| format!("[[flat]]\nprefix = \"{prefix}\"\ntable = \"x.flat\"\n");
+    let findings = |prefixes: &[&str]| {
+        let text: String = prefixes.iter().map(|prefix| flat(prefix)).collect();
+        parse(&text).map_or_else(|error| error.problem, |_| String::new())
+    };
+    assert_eq!(findings(&["/objects", "/objects/sha256"]), "");
+    assert!(findings(&["/objects", "/objects"]).contains("two [[flat]]"));
+    assert!(findings(&["/localhost/nfd"]).contains("management"));
+    let many: Vec<String> = (0..17).map(|n| format!("/{n}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    assert!(findings(&many).contains("more than 16"));
+}
+
+#[test]
 fn an_interface_in_shared_memory_is_as_it_was_configured() {
     let text = "[[faces.memif]]\nsocket = \"/a\"\nrole = \"client\"\nid = 7\nframing = \"ethernet\"\n\
                 secret = \"psst\"\nring = 64\nbuffer = \"4 KiB\"\nmtu = 1400\nlocal = true\n";

@@ -37,6 +37,15 @@ pub enum BulkFibError {
     },
 }
 
+/// The name that a label of a file is.
+pub(super) fn label_name(path: &Path, label: &[u8]) -> Result<Name, BulkFibError> {
+    let name = std::str::from_utf8(label).ok().filter(|text| text.starts_with('/'));
+    name.and_then(|text| text.parse().ok()).ok_or_else(|| BulkFibError::Label {
+        path: path.to_owned(),
+        label: String::from_utf8_lossy(label).into_owned(),
+    })
+}
+
 /// The control half.
 pub struct BulkFib {
     table: BulkTable,
@@ -57,12 +66,7 @@ impl BulkFib {
         table.set_rules_max(table.len().saturating_add(routes_max));
         let mut labels: HashMap<Name, Vec<EntryId>> = HashMap::new();
         for (label, id) in table.labels().iter().zip(0..) {
-            let name = std::str::from_utf8(label).ok().filter(|text| text.starts_with('/'));
-            let name = name.and_then(|text| text.parse().ok()).ok_or_else(|| BulkFibError::Label {
-                path: path.to_owned(),
-                label: String::from_utf8_lossy(label).into_owned(),
-            })?;
-            labels.entry(name).or_default().push(EntryId(id));
+            labels.entry(label_name(path, label)?).or_default().push(EntryId(id));
         }
         let translation = table.translate(&vec![None; table.labels().len()]);
         Ok(BulkFib { table, labels, translation })

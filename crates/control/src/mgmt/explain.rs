@@ -27,7 +27,8 @@ impl Management {
         let Explained { home, explanation: known } =
             explained.ok_or_else(|| ControlResponse::new(503, "The forwarder is shutting down"))?;
         let prefix = known.rule_depth.map(|depth| name.as_ref().prefix(depth));
-        let routes = prefix.map(|prefix| self.rib.behind(prefix)).unwrap_or_default();
+        let label = known.label.as_ref().map(Name::as_ref);
+        let routes = label.or(prefix).map(|prefix| self.rib.behind(prefix)).unwrap_or_default();
         let route = |behind: crate::rib::RouteBehind| explain::RouteBehind {
             face_id: behind.route.face.0,
             origin: behind.route.origin,
@@ -44,6 +45,7 @@ impl Management {
             home: home as u64,
             threads: self.forwarder.threads() as u64,
             rule: prefix.map(|prefix| prefix.to_name()),
+            label: known.label.clone(),
             routes: routes.into_iter().map(route).collect(),
             strategy_prefix: self.strategies.covering(name.as_ref()),
             strategy: StrategyName(known.strategy),

@@ -14,8 +14,8 @@ mod rule_table;
 mod rule_writer;
 pub mod two_stage;
 
-use byname_wire::NameView;
 use byname_wire::name_hash::DepthSet;
+use byname_wire::{Name, NameView};
 #[cfg(feature = "lab")]
 use byname_wire::{NameHashKey, NameRef, PrefixHashes};
 
@@ -90,6 +90,11 @@ pub trait PrefixFib: Send + Sync {
     /// Number of cache lines of the table that a lookup of `name` reads, counted by a second walk.
     /// `None` if the engine cannot tell.
     fn lines_read(&self, name: &NameView<'_>) -> Option<usize> {
+        let _ = name;
+        None
+    }
+    /// The label that the match of `name` has, if a flat namespace answers ([`namespaces`]), and no rule.
+    fn label(&self, name: &NameView<'_>) -> Option<&Name> {
         let _ = name;
         None
     }

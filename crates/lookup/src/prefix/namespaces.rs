@@ -11,7 +11,8 @@
 //!
 //! Longer rules win, as everywhere: while the engine has rules below a namespace that are at least
 //! as deep as its names, it is asked as well. Otherwise a name of a namespace costs no search of
-//! prefixes.
+//! prefixes. An engine that has rules from a file is always asked, if these may be as deep as the
+//! names ([`Namespaces::with_rules_to`]): a file does not tell which prefixes its rules have.
 //!
 //! Cost: a comparison of each name with each prefix, one digest of the component, and one cache
 //! line of the table.
@@ -47,6 +48,8 @@ pub struct Namespace {
     pub table: Arc<dyn FlatFib>,
     /// The entries of its numbers.
     pub translation: Translation,
+    /// The labels that its numbers stand for, to explain answers.
+    pub labels: Arc<[Name]>,
 }
 
 /// Namespaces that cannot be together.
@@ -78,6 +81,8 @@ pub struct Namespaces<C> {
     shared: Arc<[Shared]>,
     /// For each namespace, the engine's rules that are at least as deep as its names.
     below: Vec<HashSet<Name>>,
+    /// Maximum depth of rules of the engine that no change told of.
+    untold_depth_max: usize,
 }
 
 /// A namespace as readers see it.
@@ -117,7 +122,15 @@ impl<C: Control<Name, Query = dyn PrefixFib>> Namespaces<C> {
         let below = namespaces.iter().map(|_| HashSet::new()).collect();
         let shared =
             |namespace: Namespace| Shared { depth: depth(&namespace), namespace, has_below: AtomicBool::new(false) };
-        Ok(Namespaces { engine, shared: namespaces.into_iter().map(shared).collect(), below })
+        Ok(Namespaces { engine, shared: namespaces.into_iter().map(shared).collect(), below, untold_depth_max: 0 })
+    }
+
+    /// Tells that the engine has rules of at most this many components that did not come by changes, such as those of a
+    /// file. Call it before readers have the query half.
+    pub fn with_rules_to(mut self, depth_max: usize) -> Self {
+        self.untold_depth_max = depth_max;
+        self.publish(true);
+        self
     }
 
     /// The engine.
@@ -147,7 +160,8 @@ impl<C: Control<Name, Query = dyn PrefixFib>> Namespaces<C> {
 
     fn publish(&self, keeps: bool) {
         for (shared, below) in self.shared.iter().zip(&self.below) {
-            let is = !below.is_empty() || (keeps && shared.has_below.load(Ordering::Relaxed));
+            let untold = self.untold_depth_max > shared.depth;
+            let is = untold || !below.is_empty() || (keeps && shared.has_below.load(Ordering::Relaxed));
             shared.has_below.store(is, Ordering::Release);
         }
     }
@@ -206,6 +220,20 @@ impl Shared {
 }
 
 impl Query {
+    /// The answer of the first namespace that knows the name, and the number of its label.
+    fn flat_match(&self, name: &NameView<'_>) -> Option<(&Shared, EntryId, PrefixMatch)> {
+        self.namespaces.iter().find_map(|shared| {
+            let digest = shared.namespace.key.digest_bytes(shared.flat_name(name)?);
+            let label = shared.namespace.table.entry(digest)?;
+            Some((shared, label, shared.found(Some(label))?))
+        })
+    }
+
+    /// The engine's answer, if it may have rules that cover flat names of this namespace.
+    fn rule_below(&self, shared: &Shared, name: &NameView<'_>) -> Option<PrefixMatch> {
+        if shared.has_below.load(Ordering::Acquire) { self.engine.longest_match(name) } else { None }
+    }
+
     /// The deeper one of two matches. A rule of the engine covers a flat name of its depth.
     fn deeper(flat: PrefixMatch, rule: Option<PrefixMatch>) -> PrefixMatch {
         rule.filter(|rule| rule.depth >= flat.depth).unwrap_or(flat)
@@ -214,16 +242,10 @@ impl Query {
 
 impl PrefixFib for Query {
     fn longest_match(&self, name: &NameView<'_>) -> Option<PrefixMatch> {
-        for shared in &*self.namespaces {
-            let Some(flat) = shared.flat_name(name) else { continue };
-            let digest = shared.namespace.key.digest_bytes(flat);
-            if let Some(found) = shared.found(shared.namespace.table.entry(digest)) {
-                let has_below = shared.has_below.load(Ordering::Acquire);
-                let rule = if has_below { self.engine.longest_match(name) } else { None };
-                return Some(Self::deeper(found, rule));
-            }
+        match self.flat_match(name) {
+            Some((shared, _, found)) => Some(Self::deeper(found, self.rule_below(shared, name))),
+            None => self.engine.longest_match(name),
         }
-        self.engine.longest_match(name)
     }
 
     fn longest_match_burst(&self, names: &[NameView<'_>], out: &mut [Option<PrefixMatch>]) {
@@ -288,6 +310,12 @@ impl PrefixFib for Query {
             }
         }
         Some(lines + self.engine.lines_read(name)?)
+    }
+
+    fn label(&self, name: &NameView<'_>) -> Option<&Name> {
+        let (shared, label, found) = self.flat_match(name)?;
+        let is_covered = Self::deeper(found, self.rule_below(shared, name)) != found;
+        if is_covered { None } else { shared.namespace.labels.get(label.0 as usize) }
     }
 
     fn memory_bytes(&self) -> usize {

@@ -80,7 +80,9 @@ impl Router {
         (old, before): (&Config, &[WorkerConfig]),
         (new, after): (&Config, &[WorkerConfig]),
     ) -> anyhow::Result<()> {
-        let of_fib = |config: &Config| (config.tables.fib, config.tables.fib_parameters(), config.rib.routes_max);
+        let of_fib = |config: &Config| {
+            (config.tables.fib, config.tables.fib_parameters(), config.rib.routes_max, config.flat.clone())
+        };
         let sizes = |configs: &[WorkerConfig]| configs.iter().map(size).collect::<Vec<_>>();
         let key = |config: &Config| self.setup.secrets.names(config.tables.name_hash);
         let rekeys = key(old) != key(new);

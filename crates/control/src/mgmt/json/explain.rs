@@ -14,6 +14,8 @@ use crate::mgmt::tlv::route_flags;
 pub struct Explanation {
     pub name: String,
     pub rule: Option<String>,
+    /// `None` unless the rule is a name of a flat namespace.
+    pub label: Option<String>,
     pub routes: Vec<RouteBehind>,
     pub strategy: Strategy,
     pub nexthops: Vec<Nexthop>,
@@ -168,6 +170,7 @@ impl Explanation {
         Explanation {
             name: answer.name.to_string(),
             rule: answer.rule.map(|rule| rule.to_string()),
+            label: answer.label.map(|label| label.to_string()),
             routes: answer.routes.into_iter().map(route).collect(),
             strategy: Strategy {
                 name: answer.strategy.0.to_string(),

@@ -51,7 +51,8 @@ fn namespace(prefix: &str, file: &str, names: &[(&str, u32)]) -> Namespace {
     let names: Vec<_> = names.iter().map(|(text, label)| (digest(text), EntryId(*label))).collect();
     let table = saved(&Temporary::new(file), &labels(4, 16), &names);
     let translation = Translation::new(&[100, 101, 102, 103].map(|entry| Some(EntryId(entry))));
-    Namespace { prefix: name(prefix), key: *table.key(), table: table.query().clone(), translation }
+    let labels = (0..4).map(|i| name(&format!("/up/{i}"))).collect();
+    Namespace { prefix: name(prefix), key: *table.key(), table: table.query().clone(), translation, labels }
 }
 
 fn ask(fib: &dyn PrefixFib, uris: &[Name]) -> Vec<Option<PrefixMatch>> {
@@ -152,7 +153,8 @@ fn unknown_names_go_to_the_engine_with_the_odds_of_the_checksum() {
     let table = saved(&Temporary::new("odds"), &labels(3, 5), &names);
     assert_eq!((table.names(), table.labels().texts.len()), (5000, 3));
     let translation = Translation::new(&[100, 101, 102].map(|entry| Some(EntryId(entry))));
-    let namespace = Namespace { prefix: name("/o"), key: TABLE_KEY, table: table.query().clone(), translation };
+    let (table, labels) = (table.query().clone(), Arc::default());
+    let namespace = Namespace { prefix: name("/o"), key: TABLE_KEY, table, translation, labels };
     let mut control = Namespaces::new(LongestFirst::new(KEY, 1000), vec![namespace]).expect("one");
     control.apply(&[Change::Set(name("/o"), EntryId(7))]).expect("room");
     let fib = control.query();
@@ -168,6 +170,32 @@ fn unknown_names_go_to_the_engine_with_the_odds_of_the_checksum() {
 }
 
 #[test]
+fn rules_that_no_change_told_of_cover_flat_names_that_they_are_as_deep_as() {
+    let rules = [("/o", 1), ("/o/b", 2), ("/o/c/d", 3)];
+    let engine = || {
+        let mut engine = LongestFirst::new(KEY, 1000);
+        let rules = rules.map(|(rule, entry)| Change::Set(name(rule), EntryId(entry)));
+        engine.apply(&rules).expect("room");
+        engine.reclaim();
+        engine
+    };
+    let namespaces = |file: &str| vec![namespace("/o", file, &[("a", 0), ("b", 1), ("c", 2)])];
+    let fib = Namespaces::new(engine(), namespaces("told")).expect("one").with_rules_to(3).query();
+    let found = |entry, depth| Some(PrefixMatch { entry: EntryId(entry), depth });
+    let asked = ["/o/a/x", "/o/b/x", "/o/c/x", "/o/c/d/x", "/o/z", "/p"].map(name);
+    let right = [found(100, 2), found(2, 2), found(102, 2), found(3, 3), found(1, 1), None];
+    assert_eq!(ask(&*fib, &asked), right);
+    let labels = asked.map(|name| {
+        let mut hashes = PrefixHashes::default();
+        fib.label(&NameView::new(&KEY, name.as_ref(), &mut hashes)).map(ToString::to_string)
+    });
+    assert_eq!(labels, [Some("/up/0".to_owned()), None, Some("/up/2".to_owned()), None, None, None]);
+    // Rules that are too short for that are not searched.
+    let fib = Namespaces::new(engine(), namespaces("short")).expect("one").with_rules_to(1).query();
+    assert_eq!(ask(&*fib, &[name("/o/b/x")]), [found(101, 2)]);
+}
+
+#[test]
 fn namespaces_that_cannot_be_are_refused() {
     let made = |prefixes: &[Name]| {
         let one = namespace("/x", "refused", &[("a", 0)]);
@@ -176,6 +204,7 @@ fn namespaces_that_cannot_be_are_refused() {
             key: one.key,
             table: one.table.clone(),
             translation: one.translation.clone(),
+            labels: one.labels.clone(),
         };
         Namespaces::new(Oracle::new(), prefixes.iter().map(namespace).collect()).map(drop)
     };

@@ -1,0 +1,103 @@
+//! `[[flat]]`: flat namespaces in front of the FIB.
+
+use byname_lookup::BuildError;
+use byname_lookup::file::{Opening, Place};
+use byname_lookup::prefix::namespaces::{NAMESPACES_MAX, Namespace};
+use byname_wire::Name;
+use serde::Deserialize;
+
+use std::path::PathBuf;
+
+use super::{Config, Finding, value};
+use crate::fib_writer::FibEngine;
+use crate::fib_writer::flat::{FlatNamespaces, open};
+use crate::own_names::is_own_name;
+
+/// `[[flat]]`: names below a prefix that a file answers.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlatNamespace {
+    /// The component after this prefix is an opaque name.
+    #[serde(deserialize_with = "value::name")]
+    pub prefix: Name,
+    /// The file of the names.
+    pub table: PathBuf,
+    /// The remedy for names that the table does not know [Concise §7.3].
+    #[serde(default)]
+    pub unknown: Unknown,
+}
+
+/// How names are treated that a table does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unknown {
+    /// The table's checksums tell most of them, which the FIB then routes.
+    #[default]
+    Checksum,
+    /// They forward as any label does, if the table has no checksums.
+    Any,
+}
+
+impl Config {
+    fn open_flat(&self, flat: &FlatNamespace, opening: Opening) -> Result<(Namespace, u64), BuildError> {
+        let path = self.folder.join(&flat.table);
+        open(&path, opening, &flat.prefix, flat.unknown == Unknown::Checksum)
+            .map_err(|error| BuildError::File { reason: error.to_string() })
+    }
+
+    /// Puts the flat namespaces, if there are any, in front of an engine whose own rules have at most `depth_max`
+    /// components before any change.
+    ///
+    /// # Errors
+    /// If one of the files cannot be used.
+    pub(super) fn behind_flat_namespaces(
+        &self,
+        engine: FibEngine,
+        depth_max: usize,
+        place: Place,
+    ) -> Result<FibEngine, BuildError> {
+        if self.flat.is_empty() {
+            return Ok(engine);
+        }
+        let mut namespaces = Vec::new();
+        for flat in &self.flat {
+            let (namespace, names) = self.open_flat(flat, Opening { place, checked: true })?;
+            let (table, labels) = (flat.table.display(), namespace.labels.len());
+            tracing::info!("{table} has {names} flat names and {labels} labels for {}", flat.prefix);
+            namespaces.push(namespace);
+        }
+        let fib = FlatNamespaces::new(engine, depth_max, namespaces);
+        Ok(Box::new(fib.map_err(|error| BuildError::File { reason: error.to_string() })?))
+    }
+
+    /// Checks that the namespaces are not too many, no two have one prefix, and none takes names of management.
+    pub(super) fn check_flat(&self, findings: &mut Vec<Finding>) {
+        if self.flat.len() > NAMESPACES_MAX {
+            let text = format!("there are {} [[flat]], more than {NAMESPACES_MAX}: leave some out", self.flat.len());
+            findings.push(Finding::fatal("flat", text));
+        }
+        for (n, flat) in self.flat.iter().enumerate() {
+            let key = format!("flat.{n}.prefix");
+            if self.flat[..n].iter().any(|other| other.prefix == flat.prefix) {
+                let text = format!("{} has two [[flat]]: leave one out, or make one table of both", flat.prefix);
+                findings.push(Finding::fatal(&key, text));
+            }
+            if is_own_name(flat.prefix.as_ref()) {
+                let text =
+                    format!("the [[flat]] {} is for names of this router's management: leave it out", flat.prefix);
+                findings.push(Finding::fatal(key, text));
+            }
+        }
+    }
+
+    /// Whether the files of flat namespaces can be opened.
+    pub fn flat_findings(&self) -> Vec<Finding> {
+        // Only the head is read.
+        let opening = Opening { place: Place::Mapped, checked: false };
+        let finding = |(n, flat): (usize, &FlatNamespace)| {
+            let error = self.open_flat(flat, opening).err()?;
+            Some(Finding::fatal(format!("flat.{n}.table"), error.to_string()))
+        };
+        self.flat.iter().enumerate().filter_map(finding).collect()
+    }
+}

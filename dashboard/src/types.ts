@@ -200,7 +200,7 @@ export interface StrategyPage {
 export interface TreePage {
   trees: {
     tree: number;
-    label: string;
+    label: string | null;
     neighbors: { face_id: number; remote_uri: string | null; signed: boolean }[];
   }[];
   descriptors: number;
@@ -301,6 +301,6 @@ export interface MapPage {
   total: number;
   applications: number;
   hub: number | null;
-  trees: { tree: number; label: string }[];
+  trees: { tree: number; label: string | null }[];
   routing: RoutingMap | null;
 }

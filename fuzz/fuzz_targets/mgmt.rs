@@ -5,6 +5,7 @@
 use std::sync::{Arc, OnceLock};
 
 use byname_control::fib_writer::FibWriter;
+use byname_control::mgmt::tlv::trees::TreePlace;
 use byname_control::mgmt::tlv::{self as mgmt, Element};
 use byname_control::mgmt::{Management, Moment};
 use byname_control::security::{Authorizer, Certificate, Signer};
@@ -20,7 +21,8 @@ use byname_wire::{Component, Data, Name, NameHashKey};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 
-const VERBS: [(&str, &str); 22] = [
+const VERBS: [(&str, &str); 23] = [
+    ("tags", "place"),
     ("faces", "create"),
     ("faces", "update"),
     ("faces", "destroy"),
@@ -149,9 +151,19 @@ fn incoming(n: u8) -> FaceId {
     if n.is_multiple_of(2) { FaceId::INTERNAL } else { FaceId(256 + u64::from(n)) }
 }
 
+/// What encodes again is the same place, except for earlier numberings without room.
+fn place(bytes: &[u8]) {
+    let Ok(place) = TreePlace::decode(bytes) else { return };
+    let Some(again) = place.encode() else { return };
+    let again = TreePlace::decode(&again).expect("what is encoded decodes");
+    assert_eq!((again.tree, again.label, &again.neighbors), (place.tree, place.label, &place.neighbors));
+    assert_eq!(again.numberings.last(), place.numberings.last());
+}
+
 fuzz_target!(|input: Input| {
     element::<mgmt::ControlParameters>(&input.element);
     element::<mgmt::ControlResponse>(&input.element);
+    place(&input.element);
     element::<mgmt::FaceQueryFilter>(&input.element);
     element::<mgmt::FaceStatus>(&input.element);
     element::<mgmt::FaceEventNotification>(&input.element);

@@ -2,8 +2,10 @@
 
 mod common;
 
+use std::io::Write;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -267,4 +269,57 @@ fn keys_that_cannot_be_used_are_told() {
     assert!(check(&other).contains("byname key network /net b"), "{}", check(&other));
     let rule = good.replace("multicast", "policy = [\"accept maybe\"]\nmulticast");
     assert!(check(&rule).contains("permit or deny"), "{}", check(&rule));
+}
+
+/// Asks an application that wants these tags, until it answers.
+fn ask(router: &Router, tags: &str) -> bool {
+    let mut command = router.command(&format!("tags ask {tags} --timeout 300"));
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut process = piped.spawn().expect("byname tags");
+    // A router without trees refuses before it reads.
+    let _ = process.stdin.take().expect("piped").write_all(b"who plays");
+    let output = process.wait_with_output().expect("an end");
+    output.status.success() && output.stdout.starts_with(b"WHO PLAYS")
+}
+
+#[test]
+fn packets_with_tags_arrive_on_trees_that_routers_make_also_after_a_cut() {
+    let keys = keys(&["a", "b", "c", "d"]);
+    let with_trees = |name: &str, neighbors: &[u16], more: &str| {
+        let text = of(name, &key_of(&keys, name), neighbors);
+        let text = text.replacen("multicast = false\n", &format!("multicast = false\ntrees = 2\n{more}"), 1);
+        Router::start_with(&text)
+    };
+    // A ring: a - b - d and a - c - d. The root is a, so d has a parent that can fail.
+    let root = with_trees("a", &[], "tree_priority = 1\n");
+    let (one, other) = (with_trees("b", &[root.port], ""), with_trees("c", &[root.port], ""));
+    let cables = [Cable::to(one.port), Cable::to(other.port)];
+    let far = with_trees("d", &[cables[0].port, cables[1].port], "");
+
+    let parent = |router: &Router| -> Option<String> {
+        let trees = router.json("routing trees");
+        let tree = trees.as_array()?.iter().find(|tree| tree["tree"] == 1 && tree["root"] == "/net/a")?;
+        let neighbor = tree["neighbors"].as_array()?.iter().find(|of| of["parent"] == true && of["secure"] == true)?;
+        tree["label"].as_str()?;
+        Some(neighbor["router"].as_str()?.to_owned())
+    };
+    wait_until("a parent", || parent(&far).is_some());
+    let mut server = far.command("tags advertise concert --command").arg("tr a-z A-Z").spawn().expect("byname tags");
+    wait_until("an answer over two hops", || ask(&root, "concert tonight"));
+    wait_until("an answer over one hop", || ask(&one, "concert tonight"));
+    let trees = root.json("routing trees");
+    assert_eq!(trees.as_array().map(Vec::len), Some(2));
+    assert_documented("routing tree", &trees[0]);
+    assert_documented("tree neighbor", &trees[0]["neighbors"][0]);
+    assert_eq!(trees[0]["nodes"], 4);
+    assert!(root.ok("routing trees").contains("tree 1 root /net/a cost 0, 4 routers here and below"));
+
+    let before = parent(&far).expect("a parent");
+    cables[usize::from(before != "/net/b")].cut(true);
+    wait_until("another parent", || parent(&far).is_some_and(|now| now != before));
+    wait_until("an answer after the cut", || ask(&root, "concert tonight"));
+    // Again and again, not by chance.
+    assert!((0..5).all(|_| ask(&root, "concert tonight")), "{}", root.log());
+    let _ = server.kill();
+    let _ = server.wait();
 }

@@ -125,8 +125,7 @@ impl ControlHandle {
     /// Sets the trees for forwarding and for tag routing, in place of earlier ones.
     pub fn set_trees(&self, trees: Trees, own: Vec<OwnTree>) -> Result<(), ControlError> {
         self.call(move |management| {
-            management.fib().tables().replace_trees(trees);
-            management.join_trees(own);
+            management.join_trees(trees, own);
             management.commit();
         })
     }

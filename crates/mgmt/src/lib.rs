@@ -15,6 +15,7 @@ mod status;
 pub mod tags;
 pub mod trace;
 pub mod traffic;
+pub mod trees;
 pub mod types;
 
 pub use control::{ControlParameters, ControlResponse};

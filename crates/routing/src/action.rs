@@ -4,6 +4,7 @@ use byname_wire::{FaceId, Name};
 
 use crate::event::ValidationId;
 use crate::note::Note;
+use crate::trees::Place;
 
 /// Something to do. Actions are done in order; none needs an answer unless its description says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +81,8 @@ pub enum Action {
         /// The face.
         face: FaceId,
     },
+    /// This is the router's place on a tree from now on. It replaces what was said of the tree before.
+    SetPlace(Box<Place>),
     /// Something for the log and for metrics.
     Note(Note),
 }

@@ -6,6 +6,7 @@ use byname_wire::Name;
 use thiserror::Error;
 
 use crate::policy::Policy;
+use crate::trees;
 
 /// Which nexthops are installed beside the best ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,6 +60,8 @@ pub struct Config {
     pub policy: Policy,
     /// Nexthops beside the best.
     pub alternatives: Alternatives,
+    /// Trees for tags and locators.
+    pub trees: trees::Settings,
 }
 
 /// Why a configuration cannot be used.
@@ -251,6 +254,7 @@ impl Config {
             limits: Limits::default(),
             policy: Policy::default(),
             alternatives: Alternatives::default(),
+            trees: trees::Settings::default(),
         }
     }
 

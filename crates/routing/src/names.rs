@@ -27,6 +27,8 @@ pub(crate) struct Names {
     pub sync_passive: Name,
     /// Below it: `32=HELLO`. ndn-dv does not know it.
     pub hello: Name,
+    /// Below it: `32=TREE`. ndn-dv does not know it.
+    pub tree: Name,
     /// `/localhop/<router>/32=DV/32=ADV`.
     pub own_advertisements: Name,
     /// `/<network>/32=DV`.
@@ -53,6 +55,7 @@ impl Names {
             sync_active: sync.join(keyword(b"ACT")),
             sync_passive: sync.join(keyword(b"PSV")),
             hello: sync.join(keyword(b"HELLO")),
+            tree: sync.join(keyword(b"TREE")),
             own_advertisements: advertisements(router.as_ref()),
             prefix_sync_interest: prefix_sync.join_number(VERSION, SVS_VERSION),
             management: localhost.join(Component::generic(version.management())),
@@ -72,6 +75,11 @@ impl Names {
     /// Name of this router's hellos.
     pub(crate) fn own_hello_data(&self) -> Name {
         hello_data(self.router.as_ref())
+    }
+
+    /// Name of what this router tells of trees.
+    pub(crate) fn own_tree_data(&self) -> Name {
+        tree_data(self.router.as_ref())
     }
 
     /// Prefix of the publications of a router.
@@ -141,6 +149,16 @@ pub(crate) fn sync_data(router: NameRef<'_>) -> Name {
 /// Name of the hellos of a router. The trust schema of ndn-dv permits it.
 pub(crate) fn hello_data(router: NameRef<'_>) -> Name {
     advertisements(router).join(keyword(b"HELLO"))
+}
+
+/// Name of what a router tells of trees. The trust schema of ndn-dv permits it.
+pub(crate) fn tree_data(router: NameRef<'_>) -> Name {
+    advertisements(router).join(keyword(b"TREE"))
+}
+
+/// The router whose words about trees have this name.
+pub(crate) fn sender_of_tree(name: NameRef<'_>) -> Option<Name> {
+    sender(name, b"TREE")
 }
 
 /// The router whose hello has this name.

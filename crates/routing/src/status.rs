@@ -136,6 +136,8 @@ pub struct Counters {
     pub prefix_syncs_out: u64,
     pub hellos_in: u64,
     pub hellos_out: u64,
+    pub trees_in: u64,
+    pub trees_out: u64,
     pub advertisements_in: u64,
     pub advertisements_out: u64,
     pub publications_in: u64,

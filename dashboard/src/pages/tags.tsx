@@ -14,13 +14,13 @@ export function Tags() {
     <Page title="Tags and trees" lead="Packets may ask by sets of tags instead of a name. Trees connect the routers that forward them, and a locator is a place on a tree.">
       <Trouble text={trees.error ?? descriptors.error} />
       <Card title="Trees and locators" note={trees.data ? `${trees.data.trees.length} ${trees.data.trees.length === 1 ? 'tree' : 'trees'}` : ''}>
-        {trees.data?.trees.length === 0 && <Empty>This router is on no tree. The section [tags] of the configuration puts it on some.</Empty>}
+        {trees.data?.trees.length === 0 && <Empty>This router is on no tree. The sections [tags] and [routing] of the configuration put it on some.</Empty>}
         <ul class="rows">
           {trees.data?.trees.map((tree) => (
             <li key={tree.tree}>
               <b>Tree {tree.tree}</b>
               <span>
-                <span class="note">locator</span> <span class="name">{tree.tree}:{tree.label}</span>
+                <span class="note">locator</span> <span class="name">{tree.label === null ? 'none' : `${tree.tree}:${tree.label}`}</span>
               </span>
               <span class="grow wrap">
                 {tree.neighbors.map((neighbor) => (

@@ -233,7 +233,8 @@ fn of_routing(notes: &mut Notes<'_>, old: &Routing, new: &Routing, applicable: &
     compare!(notes, "routing.", (old, new, applicable), Routing {
         network => None, name => None, keys => None, insecure => None, multicast => None, advertise_interval => None,
         dead_interval => None, hello_interval => None, hello_misses => None, hold_down => None,
-        damping => None, alternatives => None, policy => None, neighbors_max => None, routers_max => None,
+        damping => None, alternatives => None, policy => None, trees => None, tree_priority => None, neighbors_max => None,
+        routers_max => None,
         prefixes_per_router_max => None, prefixes_max => None,
     } and neighbors);
     notes.items("[[routing.neighbor]]", &old.neighbors, &new.neighbors, |neighbor| neighbor.face.to_string(), |_| None);

@@ -15,6 +15,8 @@ const NETWORK_COMPONENTS_MAX: usize = 3;
 const ADVERTISE_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// The largest cost of a link: 16 is infinity.
 const LINK_COST_MAX: u64 = 15;
+/// Most trees that routers make.
+const TREES_MAX: usize = 8;
 /// Shortest interval between hellos.
 const HELLO_INTERVAL_MIN: Duration = Duration::from_millis(10);
 
@@ -55,6 +57,10 @@ pub struct Routing {
     pub alternatives: bool,
     /// Rules for what is announced, accepted and preferred.
     pub policy: Vec<String>,
+    /// Number of trees for tags and locators that routers make, the same on all routers. 0: trees are static.
+    pub trees: usize,
+    /// The router with the lowest number is the root of all of these trees.
+    pub tree_priority: u64,
     /// Most neighbours.
     #[serde(deserialize_with = "value::at_least_1")]
     pub neighbors_max: usize,
@@ -107,6 +113,8 @@ impl Default for Routing {
             damping: true,
             alternatives: true,
             policy: Vec::new(),
+            trees: 0,
+            tree_priority: 100,
             neighbors_max: 256,
             routers_max: 4096,
             prefixes_per_router_max: 1 << 17,
@@ -168,6 +176,12 @@ impl Config {
         if routing.neighbors.iter().any(|neighbor| !(1..=LINK_COST_MAX).contains(&neighbor.cost)) {
             fatal("neighbor", "the cost of a link is from 1 to 15: a way of cost 16 leads nowhere");
         }
+        if routing.trees > TREES_MAX {
+            fatal("trees", "write at most 8: each costs messages, and the descriptors of all trees share one table");
+        }
+        if routing.trees > 0 && !self.tags.graph.as_os_str().is_empty() {
+            fatal("trees", "[tags] has a graph with static trees: write trees = 0 here, or no graph there");
+        }
         if !self.rib.readvertise.enabled {
             findings.push(Finding::warning(
                 "rib.readvertise.enabled",
@@ -212,6 +226,8 @@ mod tests {
             (&format!("{on}hello_misses = 1"), "2 to 255"),
             (&format!("{on}[[routing.neighbor]]\nface = \"unix:///x\""), "cannot be connected to"),
             (&format!("{on}[[routing.neighbor]]\nface = \"udp4://192.0.2.1:6363\"\ncost = 16"), "1 to 15"),
+            (&format!("{on}trees = 9"), "at most 8"),
+            (&format!("{on}trees = 1\n[tags]\ngraph = \"a.gml\""), "static trees"),
             (&format!("{on}[rib.readvertise]\nenabled = false"), "readvertisement"),
         ] {
             let found = findings(text);

@@ -25,6 +25,7 @@ pub enum Command {
     TagsAdvertise,
     TagsWithdraw,
     TagsLocators,
+    TagsPlace,
     ConfigReload,
     ConfigConfirm,
     ConfigAddNeighbor,
@@ -108,6 +109,7 @@ impl Command {
             Command::TagsAdvertise => "tags/advertise",
             Command::TagsWithdraw => "tags/withdraw",
             Command::TagsLocators => "tags/locators",
+            Command::TagsPlace => "tags/place",
         }
     }
 
@@ -133,6 +135,8 @@ impl Command {
             (Module::Tags, b"advertise") => Command::TagsAdvertise,
             (Module::Tags, b"withdraw") => Command::TagsWithdraw,
             (Module::Tags, b"locators") => Command::TagsLocators,
+            // It changes where packets of others go, as routes do.
+            (Module::Tags, b"place") => return Some((Command::TagsPlace, Module::Rib)),
             (Module::Config, b"reload") => Command::ConfigReload,
             (Module::Config, b"confirm") => Command::ConfigConfirm,
             (Module::Config, b"add-neighbor") => Command::ConfigAddNeighbor,
@@ -160,7 +164,8 @@ impl Command {
             Command::FibRemoveNexthop => (NAME, FACE_ID),
             Command::RibRegister => (NAME, FACE_ID | ORIGIN | COST | FLAGS | EXPIRATION_PERIOD),
             Command::RibUnregister => (NAME, FACE_ID | ORIGIN),
-            Command::RibAnnounce | Command::TagsAdvertise | Command::TagsWithdraw | Command::TagsLocators => (0, 0),
+            Command::RibAnnounce => (0, 0),
+            Command::TagsAdvertise | Command::TagsWithdraw | Command::TagsLocators | Command::TagsPlace => (0, 0),
             Command::CsConfig => (0, CAPACITY | FLAGS | MASK),
             Command::CsErase => (NAME, COUNT),
             Command::StrategySet => (NAME | STRATEGY, 0),

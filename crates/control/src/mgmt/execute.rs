@@ -140,7 +140,11 @@ impl Management {
             | Command::ConfigRemoveNeighbor => {
                 unreachable!("its answer may come later")
             }
-            Command::RibAnnounce | Command::TagsAdvertise | Command::TagsWithdraw | Command::TagsLocators => {
+            Command::RibAnnounce
+            | Command::TagsAdvertise
+            | Command::TagsWithdraw
+            | Command::TagsLocators
+            | Command::TagsPlace => {
                 unreachable!("what these are about is no ControlParameters")
             }
             Command::TraceStart => self.trace_start(&parameters, incoming, now),

@@ -54,6 +54,7 @@ use self::faces::AnswerForm;
 use self::news::{Change, News};
 use self::reload::Reloads;
 use self::strategies::StrategyChoices;
+use self::tags::OwnTrees;
 use self::tlv::{ControlParameters, ControlResponse, Element, FaceQueryFilter};
 use self::trace::Traces;
 use self::traffic::Counting;
@@ -100,6 +101,7 @@ pub struct Management {
     rib: Rib,
     fib: FibWriter,
     tags: TagRouting,
+    trees: OwnTrees,
     strategies: StrategyChoices,
     announced: Announced,
     /// Scope of each existing face, from the events so far.
@@ -157,6 +159,7 @@ impl Management {
             rib: Rib::new(routes_max),
             fib,
             tags,
+            trees: OwnTrees::default(),
             strategies: StrategyChoices::new(strategies),
             announced: Announced::new(ANNOUNCEMENTS_MAX),
             scopes: FaceMap::default(),
@@ -475,6 +478,7 @@ impl Management {
         let mut response = match authorized {
             Err(refusal) => ControlResponse::new(403, waiting::words(refusal, chain.as_ref())),
             Ok(signer) if command == Command::RibAnnounce => self.rib_announce(interest, signer, incoming, now)?,
+            Ok(signer) if command == Command::TagsPlace => self.tags_place(interest, &signer, incoming),
             Ok(_) if module == Module::Tags => self.tag_command(command, interest, incoming),
             Ok(signer) => match parameters(interest) {
                 Err(error) => ControlResponse::new(400, format!("Malformed command: {error}")),

@@ -1,14 +1,41 @@
 //! Commands about descriptors and locators [TagNet §2.1], and updates from neighbours on trees.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use byname_forward::{FaceId, Packet};
-use byname_wire::{Descriptor, Interest};
+use byname_lookup::locator::{Numbering, Port, Table, Trees};
+use byname_mgmt::trees::{PlaceNumbering, TreePlace};
+use byname_wire::{Component, Descriptor, Interest, Name, TreeId};
 
 use super::tlv::ControlResponse;
 use super::{Command, Management, Moment, packet_of, respond, response_data};
+use crate::security::{Authorized, Signer, TrustedSigner, VerifyingKey};
 use crate::tags::message::{Update, decode_descriptors, encode_locators, encode_session};
-use crate::tags::{OwnTree, TagRouting, TagRoutingError};
+use crate::tags::{NeighborKeys, OwnNeighbor, OwnTree, TagRouting, TagRoutingError};
+
+/// Most trees on which commands may put this router.
+const PLACED_MAX: usize = 64;
+
+/// The trees that this router is on: those of the configuration, and those on which a routing application has put it.
+/// An application's tree replaces one of the configuration with the same id.
+#[derive(Default)]
+pub(super) struct OwnTrees {
+    configured: (Trees, Vec<OwnTree>),
+    placed: BTreeMap<TreeId, (Vec<Numbering>, OwnTree)>,
+}
+
+impl OwnTrees {
+    fn all(&self) -> (Trees, Vec<OwnTree>) {
+        let (mut trees, mut own) = self.configured.clone();
+        own.retain(|tree| !self.placed.contains_key(&tree.id));
+        for (id, (numberings, tree)) in &self.placed {
+            trees.set_numberings(*id, numberings.iter().cloned());
+            own.push(tree.clone());
+        }
+        (trees, own)
+    }
+}
 
 impl Management {
     /// Routing by tags.
@@ -21,10 +48,45 @@ impl Management {
         &mut self.tags
     }
 
-    /// Puts this router on these trees, and on no others.
-    pub fn join_trees(&mut self, own: Vec<OwnTree>) {
+    /// Puts this router on these trees, and on no others except those of `tags/place`.
+    pub fn join_trees(&mut self, trees: Trees, own: Vec<OwnTree>) {
+        self.trees.configured = (trees, own);
+        self.use_trees();
+    }
+
+    fn use_trees(&mut self) {
+        let (trees, own) = self.trees.all();
+        self.fib.tables().replace_trees(trees);
         self.tags.replace_trees(own);
         self.advertise_again();
+    }
+
+    /// Executes `tags/place`: a routing application puts this router on a tree, or takes it from there.
+    pub(super) fn tags_place(
+        &mut self,
+        interest: &Interest<'_>,
+        signer: &Authorized,
+        incoming: FaceId,
+    ) -> ControlResponse {
+        // Packets of all names may be led somewhere else.
+        if let Err(refusal) = self.check_route(Name::default().as_ref(), incoming, signer, incoming) {
+            return ControlResponse::new(403, self.authorizer.refuse(refusal).to_string());
+        }
+        let place = match TreePlace::decode(interest.application_parameters.unwrap_or_default()) {
+            Ok(place) => place,
+            Err(error) => return ControlResponse::new(400, format!("Malformed place: {error}")),
+        };
+        if place.numberings.is_empty() && place.neighbors.is_empty() {
+            self.trees.placed.remove(&place.tree);
+        } else if self.trees.placed.len() >= PLACED_MAX && !self.trees.placed.contains_key(&place.tree) {
+            return ControlResponse::new(507, format!("this router is on {PLACED_MAX} trees, as many as it may be"));
+        } else {
+            let neighbors = place.neighbors.iter().map(|(face, secret)| neighbor(*face, secret)).collect();
+            let own = OwnTree { id: place.tree, label: place.label, neighbors };
+            self.trees.placed.insert(place.tree, (place.numberings.iter().map(numbering).collect(), own));
+        }
+        self.use_trees();
+        ControlResponse::new(200, "OK")
     }
 
     /// Advertises descriptors of an application that another process had.
@@ -111,4 +173,23 @@ fn refused(error: TagRoutingError) -> ControlResponse {
         TagRoutingError::Full { .. } | TagRoutingError::FaceFull { .. } => 507,
     };
     ControlResponse::new(code, error.to_string())
+}
+
+/// A neighbour with whom this router has a secret.
+fn neighbor(face: FaceId, secret: &[u8]) -> OwnNeighbor {
+    let key_name = Name::from_components(["localhop", "nfd", "tags"].map(|part| Component::generic(part.as_bytes())));
+    let trusted = TrustedSigner::Hmac { key_name: key_name.clone(), key: VerifyingKey::from_hmac_secret(secret) };
+    OwnNeighbor { face, keys: Some(Arc::new(NeighborKeys { signer: Signer::hmac(key_name, secret), trusted })) }
+}
+
+fn numbering(place: &PlaceNumbering) -> Numbering {
+    let ports = place.light.iter().map(|(port, _)| *port).max().unwrap_or(0);
+    let light = place.light.iter().map(|(port, face)| (Port::light(*port), *face));
+    let up = place.up.map(|face| (Port::PARENT, face));
+    let heavy = place.heavy.map(|face| (Port::HEAVY, face));
+    Numbering {
+        claim: place.claim,
+        table: Table::new(place.label, place.descendants, place.light_descendants, ports, up.is_some()),
+        faces: light.chain(up).chain(heavy).collect(),
+    }
 }

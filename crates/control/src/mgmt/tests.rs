@@ -33,6 +33,7 @@ mod explain;
 mod learning;
 mod limits;
 mod moving;
+mod placed;
 mod reload;
 mod suspended;
 mod trace;

@@ -1,11 +1,11 @@
 //! Routing by tags: which face advertised which descriptor, and what each neighbour on a tree is told [TagNet §2.1].
 //!
-//! Trees are static: the configuration gives each router its neighbours on each tree. An advertisement floods along the
-//! tree. A router that receives it from a face installs (tree, face) for the descriptor, and tells the other neighbours
-//! on the tree. A neighbour is told of a descriptor as long as any face but its own advertises it. Repeating an
-//! advertisement therefore changes nothing. A withdrawal is not passed on to a neighbour while another face advertises
-//! the descriptor. `link` repairs losses between two routers. Applications receive an answer to each command, and their
-//! advertisements end with their face.
+//! The configuration, or a routing application, gives each router its neighbours on each tree. An advertisement floods
+//! along the tree. A router that receives it from a face installs (tree, face) for the descriptor, and tells the other
+//! neighbours on the tree. A neighbour is told of a descriptor as long as any face but its own advertises it. Repeating
+//! an advertisement therefore changes nothing. A withdrawal is not passed on to a neighbour while another face
+//! advertises the descriptor. `link` repairs losses between two routers. Applications receive an answer to each command,
+//! and their advertisements end with their face.
 //!
 //! Limits bound the descriptors in total, of each application, and of each neighbour, which stands for all routers
 //! behind it. Neighbours sign their updates (`trust`).
@@ -88,6 +88,7 @@ pub enum TagRoutingError {
 }
 
 /// A neighbour on a tree.
+#[derive(Clone)]
 pub struct OwnNeighbor {
     /// The face to it.
     pub face: FaceId,
@@ -106,11 +107,12 @@ pub struct Heeded {
 }
 
 /// A tree that this router is on.
+#[derive(Clone)]
 pub struct OwnTree {
     /// Id of the tree.
     pub id: TreeId,
-    /// Label of this router on the tree.
-    pub label: Label,
+    /// Label of this router on the tree. `None`: it has none, and applications have no address there.
+    pub label: Option<Label>,
     /// Neighbours on the tree.
     pub neighbors: Vec<OwnNeighbor>,
 }
@@ -201,11 +203,11 @@ impl TagRouting {
 
     /// The addresses of an application: one on each tree.
     pub fn addresses(&self, face: FaceId) -> Vec<Address> {
-        let of_tree = |tree: &OwnTree| Address {
-            locator: Locator { tree: tree.id, label: tree.label },
-            endpoint: Endpoint(face.0),
+        let of_tree = |tree: &OwnTree| {
+            let locator = Locator { tree: tree.id, label: tree.label? };
+            Some(Address { locator, endpoint: Endpoint(face.0) })
         };
-        self.trees.iter().map(of_tree).collect()
+        self.trees.iter().filter_map(of_tree).collect()
     }
 
     /// Advertises an application's descriptors on all trees: either all of them or none.

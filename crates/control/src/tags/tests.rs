@@ -41,7 +41,7 @@ fn keys(secret: &[u8]) -> Arc<NeighborKeys> {
 fn tree(neighbors: Vec<FaceId>) -> OwnTree {
     let keys = Some(keys(SECRET));
     let neighbors = neighbors.into_iter().map(|face| OwnNeighbor { face, keys: keys.clone() }).collect();
-    OwnTree { id: TREE, label: Label::new(0), neighbors }
+    OwnTree { id: TREE, label: Some(Label::new(0)), neighbors }
 }
 
 fn few(descriptors_max: usize, descriptors_per_face_max: usize, descriptors_per_neighbor_max: usize) -> TagLimits {

@@ -15,8 +15,8 @@ const STEPS_MAX: usize = 20_000;
 pub struct TreeView {
     /// Its id.
     pub id: TreeId,
-    /// The label of this router on it.
-    pub label: Label,
+    /// The label of this router on it, if it has one.
+    pub label: Option<Label>,
     /// The faces to its neighbours, and whether their messages are signed.
     pub neighbors: Vec<(FaceId, bool)>,
 }

@@ -10,6 +10,7 @@ use crate::fetcher::Segment;
 use crate::link::hello::Hello;
 use crate::names;
 use crate::tlv::StateVectorEntry;
+use crate::trees::Message;
 
 use super::{NEIGHBOURS, Router};
 
@@ -22,6 +23,7 @@ pub(super) enum Check {
     AdvertisementSync { router: Name, face: FaceId, is_active: bool, boot: u64, seq: u64 },
     Hello { router: Name, face: FaceId, hello: Hello },
     PrefixSync { vector: Vec<StateVectorEntry>, is_whole: bool, is_private: bool },
+    Trees { router: Name, face: FaceId, message: Message },
     Segment(Segment),
 }
 
@@ -104,6 +106,7 @@ impl Router {
                 self.on_trusted_sync(&router, face, is_active, (boot, seq));
             }
             Check::Hello { router, face, hello } => self.on_trusted_hello(&router, face, &hello),
+            Check::Trees { router, face, message } => self.on_trusted_trees(&router, face, message),
             Check::PrefixSync { vector, is_whole, is_private } => {
                 self.on_trusted_vector(&vector, is_whole, is_private);
             }

@@ -21,6 +21,7 @@ mod prefix_sync;
 mod publications;
 mod report;
 mod routes;
+mod trees;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -46,6 +47,7 @@ use crate::prefixes::Prefixes;
 use crate::routers::Routers;
 use crate::status::Counters;
 use crate::sync::SyncTimer;
+use crate::trees::Trees;
 use crate::version::{Dv2, Main, Version};
 
 use self::checks::Checks;
@@ -95,6 +97,7 @@ pub struct Router {
     /// Where the next part of a vector begins that does not fit into a packet.
     part_from: Option<Name>,
     hello_number: u64,
+    trees: Trees,
 
     dirty_routers: BTreeSet<RouterId>,
     dirty_prefixes: BTreeSet<PrefixId>,
@@ -158,6 +161,7 @@ impl Router {
             lacking: BTreeSet::new(),
             part_from: None,
             hello_number: 0,
+            trees: Trees::new(config.trees.clone(), &config.router, config.boot, now_ms),
             dirty_routers: BTreeSet::new(),
             dirty_prefixes: BTreeSet::new(),
             alarms: BTreeSet::new(),
@@ -249,6 +253,7 @@ impl Router {
         if now_ms >= self.leftover_until_ms {
             self.remove_leftovers();
         }
+        self.poll_trees();
         if now_ms >= self.tidy_ms {
             self.tidy();
         }
@@ -321,6 +326,7 @@ impl Router {
         if !is_cut {
             self.update_routes();
         }
+        self.update_trees();
         self.send_fetches();
         self.due_ms = self.find_due();
     }
@@ -340,6 +346,7 @@ impl Router {
             self.alarms.first().map_or(MS_MAX, |(at, _)| *at),
             if self.leftover.is_empty() { MS_MAX } else { self.leftover_until_ms },
             self.links_due(),
+            self.trees.due_ms().unwrap_or(MS_MAX),
             self.neighbours.values().filter_map(|neighbour| neighbour.fetch_ms).min().unwrap_or(MS_MAX),
             self.peers.values().filter_map(|peer| peer.ask_ms).min().unwrap_or(MS_MAX),
         ];

@@ -31,6 +31,9 @@ impl Router {
         if is_below(&self.names.hello) {
             return self.on_hello(&interest, face);
         }
+        if is_below(&self.names.tree) {
+            return self.on_trees(&interest, face);
+        }
         if let Some(wire) = self.objects.answer(&interest, &self.signer) {
             self.act(Action::SendData { wire });
         }

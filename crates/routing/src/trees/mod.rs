@@ -87,6 +87,18 @@ pub struct Place {
     pub tables: Vec<PlaceTable>,
 }
 
+impl Place {
+    /// Number of earlier labels of this router that are still valid.
+    pub fn earlier_labels(&self) -> usize {
+        let mut earlier: Vec<Label> =
+            self.tables.iter().filter(|table| table.claim.is_some()).map(|of| of.label).collect();
+        // Tables of earlier roots are there twice.
+        earlier.sort_unstable_by_key(|label| label.node());
+        earlier.dedup();
+        earlier.len()
+    }
+}
+
 /// A neighbour on a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlaceNeighbour {
@@ -139,8 +151,8 @@ pub struct Trees {
     /// Number of the last message.
     number: u64,
     places: Vec<Place>,
-    /// Whether there are places that nobody has taken.
-    has_news: bool,
+    /// Places that were taken.
+    told: Vec<Place>,
 }
 
 impl Trees {
@@ -154,7 +166,7 @@ impl Trees {
             peers: BTreeMap::new(),
             number: 0,
             places: Vec::new(),
-            has_news: false,
+            told: Vec::new(),
             settings,
         };
         trees.update(now_ms);
@@ -164,6 +176,14 @@ impl Trees {
     /// Whether there are trees at all.
     pub fn is_on(&self) -> bool {
         !self.trees.is_empty()
+    }
+
+    /// These links are used from now on, one to each neighbour: its face and cost.
+    pub fn set_links(&mut self, links: &BTreeMap<Name, (FaceId, u64)>, now_ms: u64) {
+        let gone = self.peers.values().filter(|peer| peer.link.is_some() && !links.contains_key(&peer.name));
+        let gone: Vec<Name> = gone.map(|peer| peer.name.clone()).collect();
+        gone.iter().for_each(|router| self.set_link(router.as_ref(), None, now_ms));
+        links.iter().for_each(|(router, link)| self.set_link(router.as_ref(), Some(*link), now_ms));
     }
 
     /// The best link to a neighbour is used from now on, or `None` is.
@@ -232,9 +252,14 @@ impl Trees {
         trees.chain(self.peers.values().filter_map(Peer::due_ms)).min()
     }
 
-    /// The places on all trees, if they have changed since the last call.
-    pub fn take_places(&mut self) -> Option<&[Place]> {
-        std::mem::take(&mut self.has_news).then_some(&self.places)
+    /// The places that have changed since the last call.
+    pub fn take_places(&mut self) -> Vec<Place> {
+        if self.told == self.places {
+            return Vec::new();
+        }
+        let news = self.places.iter().filter(|place| !self.told.contains(place)).cloned().collect();
+        self.told.clone_from(&self.places);
+        news
     }
 
     /// The places on all trees.
@@ -262,10 +287,6 @@ impl Trees {
                 peer.tell(entries, now_ms);
             }
         }
-        let places: Vec<Place> = self.trees.iter().map(|tree| tree.place(&self.peers)).collect();
-        if places != self.places {
-            self.places = places;
-            self.has_news = true;
-        }
+        self.places = self.trees.iter().map(|tree| tree.place(&self.peers)).collect();
     }
 }

@@ -4,3 +4,4 @@ mod changes;
 mod checks;
 mod large;
 mod net;
+mod trees;

@@ -5,10 +5,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
 use std::rc::Rc;
 
+use byname_routing::trees::Place;
 use byname_routing::{Action, Config, Event, NeighbourSettings, Note, Router, Validity};
 use byname_trust::{Moment, Signer};
 use byname_wire::interest::Interest;
-use byname_wire::{Component, Data, FaceId, Name, digest};
+use byname_wire::{Component, Data, FaceId, Name, TreeId, digest};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -54,6 +55,8 @@ pub struct Node {
     /// Prefixes that applications of this node serve.
     pub served: BTreeSet<Name>,
     pub suspended: BTreeSet<FaceId>,
+    /// Its place on each tree.
+    pub places: BTreeMap<TreeId, Place>,
     pub notes: Vec<(u64, Note)>,
     pub is_running: bool,
     /// Until then nothing runs on this node.
@@ -302,6 +305,7 @@ impl Net {
                 self.nodes[node].router.handle(event, moment);
             }
             Action::DestroyFace { .. } => {}
+            Action::SetPlace(place) => drop(state.places.insert(place.tree, *place)),
             Action::Suspend { face } => drop(state.suspended.insert(face)),
             Action::Resume { face } => drop(state.suspended.remove(&face)),
             Action::Note(note) => {
@@ -409,6 +413,7 @@ impl Node {
             fib: BTreeMap::new(),
             served: BTreeSet::new(),
             suspended: BTreeSet::new(),
+            places: BTreeMap::new(),
             notes: Vec::new(),
             is_running: true,
             stands_until_ms: 0,

@@ -61,7 +61,7 @@ pub async fn trees(questions: &Questions, faces: &Faces) -> Result<String, Failu
         .iter()
         .map(|tree| {
             let neighbors: Vec<_> = tree.neighbors.iter().map(neighbor).collect();
-            json!({ "tree": tree.id.0, "label": tree.label.to_string(), "neighbors": neighbors })
+            json!({ "tree": tree.id.0, "label": tree.label.map(|label| label.to_string()), "neighbors": neighbors })
         })
         .collect();
     Ok(json!({ "trees": trees, "descriptors": descriptors }).to_string())
@@ -155,7 +155,7 @@ pub async fn map(questions: &Questions, faces: &Faces, routing: &RoutingMap) -> 
         "applications": applications,
         "routing": routing(),
         "hub": hub.map(|face| face.0),
-        "trees": trees.iter().map(|tree| json!({ "tree": tree.id.0, "label": tree.label.to_string() })).collect::<Vec<_>>(),
+        "trees": trees.iter().map(|tree| json!({ "tree": tree.id.0, "label": tree.label.map(|label| label.to_string()) })).collect::<Vec<_>>(),
     })
     .to_string())
 }

@@ -10,7 +10,7 @@ use byname_control::mgmt::tlv::ControlParameters;
 use byname_wire::{Component, Name};
 use serde::de::DeserializeOwned;
 
-use self::report::{Explained, Neighbor, Page, Prefix, RouterSeen, Status};
+use self::report::{Explained, Neighbor, Page, Prefix, RouterSeen, Status, TreePlace};
 use super::face_uri::{canonical, parse_uri};
 use super::print;
 use crate::exit;
@@ -42,6 +42,12 @@ enum Command {
     Neighbors(NeighborsArgs),
     /// List the routers of the network
     Routers {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show this router's places on the trees for tags and locators
+    Trees {
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -117,6 +123,10 @@ pub fn run(args: RoutingArgs, client: &mut Link) -> anyhow::Result<()> {
         Command::Routers { json } => {
             let routers = ask_routers(client)?;
             print(json, &routers, || words::routers(&routers))
+        }
+        Command::Trees { json } => {
+            let trees: Vec<TreePlace> = ask(client, report::questions().join(Component::generic(b"trees")))?;
+            print(json, &trees, || words::trees(&trees))
         }
         Command::Prefixes { json } => {
             let prefixes = all_prefixes(client)?;

@@ -3,6 +3,7 @@
 
 use byname_routing::explain::{Explanation, WayUse};
 use byname_routing::status::{HelloState, PrefixStatus, RouterStatus, Status as CoreStatus};
+use byname_routing::trees::{Place, PlaceNeighbour};
 use byname_wire::{Component, Name};
 use serde::{Deserialize, Serialize};
 
@@ -125,6 +126,53 @@ pub struct Prefix {
     pub prefix: String,
     pub exits: Vec<Exit>,
     pub nexthops: Vec<Nexthop>,
+}
+
+/// This router's place on a tree.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct TreePlace {
+    pub tree: u32,
+    pub root: String,
+    /// Cost of the way to the root.
+    pub cost: u64,
+    /// Number of routers in the part of the tree below this router, with it.
+    pub nodes: u32,
+    pub label: Option<String>,
+    /// Number of earlier labels that are still valid.
+    pub earlier_labels: usize,
+    pub neighbors: Vec<TreeNeighbor>,
+}
+
+/// A neighbour on a tree.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct TreeNeighbor {
+    pub router: String,
+    pub face_id: u64,
+    pub parent: bool,
+    /// Whether both have agreed on a secret, so that descriptors flow.
+    pub secure: bool,
+}
+
+/// The places on all trees.
+pub fn trees(places: &[Place]) -> Vec<TreePlace> {
+    let neighbor = |of: &PlaceNeighbour| TreeNeighbor {
+        router: of.router.to_string(),
+        face_id: of.face.0,
+        parent: of.is_parent,
+        secure: of.secret.is_some(),
+    };
+    let place = |place: &Place| TreePlace {
+        tree: place.tree.0,
+        root: place.root.to_string(),
+        cost: place.cost,
+        nodes: place.nodes,
+        label: place.label.map(|label| label.to_string()),
+        earlier_labels: place.earlier_labels(),
+        neighbors: place.neighbours.iter().map(neighbor).collect(),
+    };
+    places.iter().map(place).collect()
 }
 
 /// Some prefixes, and the encoded name after which the next ones come.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::report::{Explained, Neighbor, Nexthop, Prefix, RouterSeen, Status};
+use super::report::{Explained, Neighbor, Nexthop, Prefix, RouterSeen, Status, TreePlace};
 
 fn rule(rule: &Option<String>) -> String {
     rule.as_ref().map(|rule| format!(", by the rule \"{rule}\"")).unwrap_or_default()
@@ -51,6 +51,31 @@ pub fn status(status: &Status) -> String {
         ),
     );
     out
+}
+
+/// Places on trees, one a line, each with its neighbours.
+pub fn trees(trees: &[TreePlace]) -> String {
+    let mut out = String::new();
+    for tree in trees {
+        let label = tree.label.as_deref().unwrap_or("none");
+        let earlier = match tree.earlier_labels {
+            0 => String::new(),
+            count => format!(", and {count} earlier ones for a while"),
+        };
+        let TreePlace { tree: id, root, cost, nodes, neighbors, .. } = tree;
+        let routers = if *nodes == 1 { "router" } else { "routers" };
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(
+            out,
+            "tree {id} root {root} cost {cost}, {nodes} {routers} here and below, label {label}{earlier}"
+        );
+        for neighbor in neighbors {
+            let role = if neighbor.parent { "parent" } else { "child" };
+            let secret = if neighbor.secure { "" } else { ", without a secret yet" };
+            let _ = writeln!(out, "  {role} {} face {}{secret}", neighbor.router, neighbor.face_id);
+        }
+    }
+    if out.is_empty() { "no trees: see `trees` in [routing]\n".to_owned() } else { out }
 }
 
 /// Links to neighbours, one a line.

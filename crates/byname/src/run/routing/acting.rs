@@ -72,6 +72,7 @@ impl Application {
                 self.suspensions.want(face.0, false);
                 self.suspend(now);
             }
+            Action::SetPlace(place) => self.places.want(&place, now),
             Action::Note(note) => log(&note),
         }
     }
@@ -82,6 +83,15 @@ impl Application {
             let parameters = ControlParameters { face_id: Some(command.face), ..ControlParameters::default() };
             let verb = if command.suspends { "suspend" } else { "resume" };
             let wire = self.commands.command(("rib", verb), &parameters, Purpose::Suspension(command), now);
+            self.link.send(&wire, Fields::default());
+        }
+    }
+
+    /// Sends the commands about places on trees that are due.
+    pub(super) fn place(&mut self, now: Instant) {
+        for command in self.places.due(now) {
+            let parameters = command.parameters.clone();
+            let wire = self.commands.command_with(("tags", "place"), parameters, Purpose::Place(command), now);
             self.link.send(&wire, Fields::default());
         }
     }
@@ -140,6 +150,13 @@ impl Application {
                 self.registrations.answered(&command, is_done, now);
             }
             Purpose::Suspension(command) => self.suspensions.answered(command, is_done),
+            Purpose::Place(command) => {
+                if !is_done {
+                    let (code, text) = (response.code, &response.text);
+                    tracing::warn!(tree = command.tree.0, code, text, "the router refuses a place on a tree");
+                }
+                self.places.answered(&command, is_done, now);
+            }
             Purpose::CreateFace { uri } => {
                 // 409: the face exists.
                 let face = response.parameters().ok().and_then(|parameters| parameters.face_id);
@@ -164,8 +181,8 @@ impl Application {
     pub(super) fn unanswered(&mut self, purpose: Purpose) {
         let now = Instant::now();
         match purpose {
-            // Routes and suspensions have times of their own.
-            Purpose::Route(_) | Purpose::Suspension(_) | Purpose::DestroyFace => {}
+            // Routes, places and suspensions have times of their own.
+            Purpose::Route(_) | Purpose::Place(_) | Purpose::Suspension(_) | Purpose::DestroyFace => {}
             Purpose::CreateFace { uri } => {
                 self.tell(Event::FaceFailed { uri: &uri, why: "the router does not answer" });
                 self.act();

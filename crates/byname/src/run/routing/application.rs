@@ -23,6 +23,7 @@ use super::faces::{Faces, News};
 use super::identity::Identity;
 use super::link::{Fields, Link, Received};
 use super::measures::Measures;
+use super::places::Places;
 use super::registrations::Registrations;
 use super::settings;
 use super::suspensions::Suspensions;
@@ -54,6 +55,7 @@ pub struct Application {
     pub(super) commands: Commands,
     pub(super) registrations: Registrations,
     pub(super) suspensions: Suspensions,
+    pub(super) places: Places,
     pub(super) faces: Faces,
     pub(super) checks: Checks<ValidationId>,
     pub(super) measures: Measures,
@@ -133,6 +135,7 @@ impl Application {
             commands,
             registrations: Registrations::default(),
             suspensions: Suspensions::default(),
+            places: Places::default(),
             faces: Faces::default(),
             checks,
             measures,
@@ -291,6 +294,7 @@ impl Application {
             self.suspensions.end_all();
         }
         self.suspend(now);
+        self.place(now);
         if self.keys_at <= now {
             self.keys_at = now + KEYS_INTERVAL;
             self.read_keys();
@@ -309,7 +313,8 @@ impl Application {
         let checks = self.checks.next_deadline_ms().and_then(|ms| self.clock.instant(ms));
         let core = self.clock.instant(self.core.wake_at_ms());
         let refused = self.refused.iter().map(|(at, ..)| *at).min();
-        let told = [self.registrations.next_deadline(now), self.suspensions.next_deadline(now)];
+        let told =
+            [self.registrations.next_deadline(now), self.suspensions.next_deadline(now), self.places.next_deadline()];
         let others = [refused, checks, core, self.commands.next_deadline()].into_iter().chain(told);
         others.flatten().chain([self.keys_at, self.measures_at]).min().unwrap_or(now)
     }

@@ -10,7 +10,7 @@ use byname_wire::interest::InterestBuilder;
 use byname_wire::name::component_type;
 use byname_wire::{Component, Data, Name, NameRef};
 
-use super::{registrations, suspensions};
+use super::{places, registrations, suspensions};
 
 /// How long to wait for an answer to a command or for a segment.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -26,6 +26,8 @@ pub enum Purpose {
     Route(registrations::Command),
     /// A face that is suspended or used again.
     Suspension(suspensions::Command),
+    /// A place on a tree.
+    Place(places::Command),
     /// A face to this URI.
     CreateFace {
         /// As it was asked for.
@@ -108,10 +110,25 @@ impl Commands {
         now: Instant,
     ) -> Vec<u8> {
         let name = management(module, verb).join(Component::generic(&parameters.encode()));
+        self.signed(name, Vec::new(), purpose, now)
+    }
+
+    /// The Interest of a command whose parameters are in ApplicationParameters.
+    pub fn command_with(
+        &mut self,
+        (module, verb): (&str, &str),
+        parameters: Vec<u8>,
+        purpose: Purpose,
+        now: Instant,
+    ) -> Vec<u8> {
+        self.signed(management(module, verb), parameters, purpose, now)
+    }
+
+    fn signed(&mut self, name: Name, parameters: Vec<u8>, purpose: Purpose, now: Instant) -> Vec<u8> {
         let interest = InterestBuilder::new(name, rand::random())
             .must_be_fresh(true)
             .lifetime_ms(TIMEOUT.as_millis() as u64)
-            .application_parameters(Vec::new());
+            .application_parameters(parameters);
         let unix_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
         let Ok(wire) = self.signer.sign_command(&interest, unix_ms) else { return Vec::new() };
         if let Ok(interest) = byname_wire::Interest::decode(&wire) {

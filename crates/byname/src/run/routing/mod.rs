@@ -19,6 +19,7 @@ mod identity;
 mod link;
 mod measures;
 mod options;
+mod places;
 mod registrations;
 mod settings;
 mod suspensions;

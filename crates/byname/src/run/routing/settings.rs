@@ -6,6 +6,7 @@ use byname_control::config::{Config, Finding};
 use byname_routing::Policy;
 use byname_routing::config::{self, Alternatives, Damping, Hello, Limits, Timing};
 use byname_routing::event::NeighbourSettings;
+use byname_routing::trees;
 
 /// The settings of the protocol. `boot` is the time of this start, in seconds since the Unix epoch; `uris` are those
 /// under which neighbours reach this router.
@@ -36,6 +37,12 @@ pub fn of_protocol(config: &Config, boot: u64, uris: Vec<String>) -> anyhow::Res
             ..Limits::default()
         },
         policy: policy(config)?,
+        trees: trees::Settings {
+            count: routing.trees,
+            priority: routing.tree_priority,
+            neighbours_max: routing.neighbors_max,
+            ..trees::Settings::default()
+        },
         alternatives: if routing.alternatives { Alternatives::LoopFree } else { Alternatives::None },
         ..config::Config::new(routing.network.clone(), routing.name.clone(), boot)
     };

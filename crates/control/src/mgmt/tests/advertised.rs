@@ -8,6 +8,7 @@ use crate::state::Change;
 use crate::state::records::{AdvertisementRecord, Snapshot};
 use crate::tags::OwnTree;
 use crate::tags::message::DescriptorList;
+use byname_lookup::locator::Trees;
 
 /// Face of an application that comes back.
 const LASTING: FaceId = FaceId(302);
@@ -21,7 +22,8 @@ fn router() -> Router {
 }
 
 fn join_a_tree(router: &mut Router) {
-    router.management.join_trees(vec![OwnTree { id: TreeId(1), label: Label::new(0), neighbors: vec![] }]);
+    let alone = OwnTree { id: TreeId(1), label: Some(Label::new(0)), neighbors: vec![] };
+    router.management.join_trees(Trees::new(), vec![alone]);
 }
 
 fn descriptor(tag: &str) -> Descriptor {

@@ -310,6 +310,7 @@ impl Management {
                 self.durable.face_gone(status.id);
                 self.rib.remove_face(&mut self.fib, status.id);
                 self.tags.remove_face(status.id);
+                self.leave_trees_of(status.id);
                 self.announced.forget_face(status.id);
                 self.more_to_search = true;
                 self.traces.stop(&self.forwarder, status.id);

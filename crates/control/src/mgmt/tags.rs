@@ -18,18 +18,26 @@ use crate::tags::{NeighborKeys, OwnNeighbor, OwnTree, TagRouting, TagRoutingErro
 const PLACED_MAX: usize = 64;
 
 /// The trees that this router is on: those of the configuration, and those on which a routing application has put it.
-/// An application's tree replaces one of the configuration with the same id.
+/// An application's tree replaces one of the configuration with the same id, until the application's face is gone.
 #[derive(Default)]
 pub(super) struct OwnTrees {
     configured: (Trees, Vec<OwnTree>),
-    placed: BTreeMap<TreeId, (Vec<Numbering>, OwnTree)>,
+    placed: BTreeMap<TreeId, Placed>,
+}
+
+/// A tree on which an application has put this router.
+struct Placed {
+    /// The application's face.
+    by: FaceId,
+    numberings: Vec<Numbering>,
+    tree: OwnTree,
 }
 
 impl OwnTrees {
     fn all(&self) -> (Trees, Vec<OwnTree>) {
         let (mut trees, mut own) = self.configured.clone();
         own.retain(|tree| !self.placed.contains_key(&tree.id));
-        for (id, (numberings, tree)) in &self.placed {
+        for (id, Placed { numberings, tree, .. }) in &self.placed {
             trees.set_numberings(*id, numberings.iter().cloned());
             own.push(tree.clone());
         }
@@ -82,11 +90,21 @@ impl Management {
             return ControlResponse::new(507, format!("this router is on {PLACED_MAX} trees, as many as it may be"));
         } else {
             let neighbors = place.neighbors.iter().map(|(face, secret)| neighbor(*face, secret)).collect();
-            let own = OwnTree { id: place.tree, label: place.label, neighbors };
-            self.trees.placed.insert(place.tree, (place.numberings.iter().map(numbering).collect(), own));
+            let tree = OwnTree { id: place.tree, label: place.label, neighbors };
+            let numberings = place.numberings.iter().map(numbering).collect();
+            self.trees.placed.insert(place.tree, Placed { by: incoming, numberings, tree });
         }
         self.use_trees();
         ControlResponse::new(200, "OK")
+    }
+
+    /// Takes this router from the trees on which an application has put it, whose face is gone.
+    pub(super) fn leave_trees_of(&mut self, face: FaceId) {
+        let before = self.trees.placed.len();
+        self.trees.placed.retain(|_, placed| placed.by != face);
+        if self.trees.placed.len() < before {
+            self.use_trees();
+        }
     }
 
     /// Advertises descriptors of an application that another process had.

@@ -68,6 +68,13 @@ fn a_place_replaces_the_tree_of_the_configuration_until_it_is_taken_back() {
     assert_eq!((router.management.tags().addresses(APP), router.next(Label::new(70))), (vec![], Next::Drop));
     assert_eq!(router.place(&TreePlace { neighbors: Vec::new(), ..unlabelled }, APP), 200);
     assert_eq!(router.management.tags().tree_views()[0].label, Some(Label::new(0)));
+    // An application that ends leaves no tree behind; the end of another changes nothing.
+    assert_eq!(router.place(&place(70), APP), 200);
+    router.management.face_event(&FaceEvent::Destroyed(face(NEIGHBOUR, Scope::NonLocal)));
+    assert_eq!(router.management.tags().tree_views()[0].label, Some(Label::new(70)));
+    router.management.face_event(&FaceEvent::Destroyed(face(APP, Scope::Local)));
+    assert_eq!((router.management.tags().tree_views().len(), router.next(Label::new(70))), (1, Next::Drop));
+    assert_eq!(router.management.tags().tree_views()[0].label, Some(Label::new(0)));
 }
 
 #[test]

@@ -3,20 +3,20 @@
 //! Answers may come in any order, because several packet threads may handle the commands. They are handed on in the
 //! order in which the commands were sent.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use byname_control::mgmt::tlv::ControlParameters;
 use byname_wire::name::{NameRef, component_type};
-use byname_wire::{Data, DecodeError, Interest};
+use byname_wire::{Data, DecodeError, Interest, Name};
 
 use super::direct::Change;
 use byname_client::management::{LIFETIME, ManagementError, answered, command_interest};
 use byname_client::{ConnectionLost, ExchangeError, Fields, Link};
 
-/// Most commands in flight: enough to keep the router and this process busy, and few compared to the router's queue of
-/// 4,096 for management.
-const COMMANDS_MAX: usize = 128;
+/// Most commands in flight: enough to keep the router busy while it waits for its disk, which answers many commands at
+/// once, and fewer than the router's queue of 4,096 for management.
+const COMMANDS_MAX: usize = 1024;
 
 /// A command in flight.
 struct Sent {
@@ -48,12 +48,22 @@ pub struct InFlight {
     first: u64,
     /// Numbers of commands by the digest at the end of their names.
     by_digest: HashMap<[u8; 32], u64>,
+    /// The routes that commands in flight change.
+    routes: HashSet<Route>,
+}
+
+/// Face, prefix and origin.
+type Route = (u64, Name, u64);
+
+fn route_of(change: &Change, face_id: u64) -> Route {
+    let (prefix, origin) = change.route();
+    (face_id, prefix.clone(), origin)
 }
 
 impl InFlight {
     /// No commands, for a connection that is local to the router's host or not.
     pub fn new(local: bool) -> Self {
-        InFlight { local, sent: VecDeque::new(), first: 0, by_digest: HashMap::new() }
+        InFlight { local, sent: VecDeque::new(), first: 0, by_digest: HashMap::new(), routes: HashSet::new() }
     }
 
     /// Whether no command is in flight.
@@ -68,10 +78,10 @@ impl InFlight {
 
     /// Whether a command in flight changes the same route. The order of two such commands matters.
     pub fn changes(&self, change: &Change, face_id: u64) -> bool {
-        self.sent.iter().any(|sent| sent.face_id == face_id && sent.change.route() == change.route())
+        self.routes.contains(&route_of(change, face_id))
     }
 
-    /// Queues a command, to be sent with the next [`InFlight::receive`].
+    /// Queues a command, to be sent with the next [`InFlight::receive`]. No other command in flight may change its route.
     pub fn push(&mut self, client: &mut Link, change: Change, line: u64, face_id: u64) -> Result<(), DecodeError> {
         let (verb, parameters) = match &change {
             Change::Add(args) => ("register", args.parameters(face_id)),
@@ -82,6 +92,7 @@ impl InFlight {
         let digest = digest_of(&name).expect("a signed Interest's name ends with a digest");
         self.by_digest.insert(digest, self.first + self.sent.len() as u64);
         client.outbox().push(&packet, Fields::default());
+        self.routes.insert(route_of(&change, face_id));
         self.sent.push_back(Sent { change, line, face_id, deadline: Instant::now() + LIFETIME, answer: None });
         Ok(())
     }
@@ -120,6 +131,7 @@ impl InFlight {
         }
         let Sent { change, line, face_id, answer, .. } = self.sent.pop_front()?;
         self.first += 1;
+        self.routes.remove(&route_of(&change, face_id));
         let answer = answer.unwrap_or_else(|| {
             let first = self.first;
             self.by_digest.retain(|_, number| *number >= first);

@@ -136,20 +136,20 @@ impl<'a> Traffic<'a> {
         turn
     }
 
-    /// Passes Interests and Data together. A thread that is ahead of another by more turns than there are threads waits,
-    /// and forwards what others give it.
+    /// Passes Interests and Data together. A thread that is ahead of another by more turns than there are other threads
+    /// waits, and forwards what others give it.
     fn mixed_phase(&mut self) -> Turn {
         let asks = TURN / 2;
         let packets = self.write(asks, self.due(asks));
         self.in_step(packets, |traffic| traffic.pass(packets))
     }
 
-    /// Does `work`, which passes `packets` packets, once no other thread is behind by more turns than there are threads.
-    /// The wait is timed.
+    /// Does `work`, which passes `packets` packets, once no other thread is behind by more turns than there are other
+    /// threads. The wait is timed.
     fn in_step(&mut self, packets: u64, work: impl FnOnce(&mut Self)) -> Turn {
         let (lockstep, thread) = (Arc::clone(&self.lockstep), self.seat.number());
         // A turn's packets are dealt out to the rings of all threads. So with more threads, more turns fit into a ring.
-        let others = lockstep.completed(thread).saturating_sub(self.seat.threads() as u64);
+        let others = lockstep.completed(thread).saturating_sub(self.seat.threads() as u64 - 1);
         let turn = self.timed(packets, |traffic| {
             while lockstep.must_wait(others) {
                 traffic.round(0);

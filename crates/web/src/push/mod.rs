@@ -1,11 +1,11 @@
 //! Metrics for a collector of OpenTelemetry: what `/metrics` shows, sent at intervals.
 //!
-//! Implements OTLP 1 over HTTP with binary Protobuf, without compression and without TLS. [`otlp`] makes the messages from
-//! the text of a snapshot, so there is one source of both.
+//! Implements OTLP 1 over HTTP with binary Protobuf, without compression and without TLS. The messages are made from the text
+//! of a snapshot, so there is one source of both.
 //!
 //! Values are cumulative, so what does not arrive is part of what is sent next: nothing is kept, and nothing is sent again.
-//! A message has at most the series of a scrape. The answer may have [`ANSWER_MAX`] bytes, and the whole request may take
-//! [`PATIENCE`]. The thread reports when sending begins to fail, and when it works again, and is silent in between.
+//! A message has at most the series of a scrape. The answer may have 64 KiB, and the whole request may take ten seconds. The
+//! thread reports when sending begins to fail, and when it works again, and is silent in between.
 
 mod otlp;
 

@@ -18,6 +18,16 @@ pub enum Change<K> {
     Remove(K),
 }
 
+impl<K> Change<K> {
+    /// The rule's key, and its new entry; `None` if the rule goes.
+    pub fn parts(&self) -> (&K, Option<EntryId>) {
+        match self {
+            Change::Set(key, entry) => (key, Some(*entry)),
+            Change::Remove(key) => (key, None),
+        }
+    }
+}
+
 /// The effect of [`Control::apply`] on the query half.
 pub enum Update<Q: ?Sized> {
     /// Readers must have this query half before the next [`Control::apply`].

@@ -88,10 +88,7 @@ impl Control<Name> for BulkFib {
     fn apply(&mut self, changes: &[Change<Name>]) -> Result<Update<Self::Query>, BuildError> {
         let update = self.table.apply(changes)?;
         for change in changes {
-            let (name, entry) = match change {
-                Change::Set(name, entry) => (name, Some(*entry)),
-                Change::Remove(name) => (name, None),
-            };
+            let (name, entry) = change.parts();
             for id in self.labels.get(name).into_iter().flatten() {
                 self.translation.set(*id, entry);
             }

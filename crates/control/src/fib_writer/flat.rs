@@ -95,10 +95,7 @@ impl Control<Name> for FlatNamespaces {
     fn apply(&mut self, changes: &[Change<Name>]) -> Result<Update<Self::Query>, BuildError> {
         let update = self.engine.apply(changes)?;
         for change in changes {
-            let (name, entry) = match change {
-                Change::Set(name, entry) => (name, Some(*entry)),
-                Change::Remove(name) => (name, None),
-            };
+            let (name, entry) = change.parts();
             for (translation, id) in self.labels.get(name).into_iter().flatten() {
                 translation.set(*id, entry);
             }

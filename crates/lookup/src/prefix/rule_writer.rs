@@ -202,10 +202,7 @@ impl RuleWriter {
 
     /// Hashes a change.
     pub(crate) fn prepare(&self, change: &Change<Name>) -> Result<Prepared, BuildError> {
-        let (name, entry) = match change {
-            Change::Set(name, entry) => (name, Some(*entry)),
-            Change::Remove(name) => (name, None),
-        };
+        let (name, entry) = change.parts();
         Ok(Prepared { key: self.key_of(name.as_ref())?, above: None, entry })
     }
 

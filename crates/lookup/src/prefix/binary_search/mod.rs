@@ -234,7 +234,7 @@ impl BinarySearch {
     fn admit(&self, changes: &[Change<Name>]) -> Result<(), BuildError> {
         let (mut sets, mut bytes) = (0, 0);
         for change in changes {
-            let (name, entry) = parts(change);
+            let (name, entry) = change.parts();
             let depth = name.as_ref().len();
             if depth >= DEPTHS {
                 return Err(BuildError::TooDeep { depth });
@@ -260,7 +260,7 @@ impl BinarySearch {
         let (mut present, mut rules) = (HashMap::new(), self.rules);
         let mut hashes = PrefixHashes::default();
         for change in changes {
-            let (name, entry) = parts(change);
+            let (name, entry) = change.parts();
             let there = present.entry(name).or_insert_with(|| {
                 let view = NameView::new(&self.key, name.as_ref(), &mut hashes);
                 self.entry_of(&view).is_some()
@@ -293,10 +293,10 @@ impl Control<Name> for BinarySearch {
         for group in changes.chunks(GROUP) {
             hashes.resize(group.len().max(hashes.len()), PrefixHashes::default());
             for (change, hashes) in group.iter().zip(&mut hashes) {
-                self.prefetch(&NameView::new(&self.key, parts(change).0.as_ref(), hashes));
+                self.prefetch(&NameView::new(&self.key, change.parts().0.as_ref(), hashes));
             }
             for (change, hashes) in group.iter().zip(&hashes) {
-                let (name, entry) = parts(change);
+                let (name, entry) = change.parts();
                 self.change(&NameView::from_filled(name.as_ref(), hashes), entry);
             }
         }
@@ -306,13 +306,6 @@ impl Control<Name> for BinarySearch {
 
     fn reclaim(&mut self) {
         self.names.reclaim(&self.table.names);
-    }
-}
-
-fn parts(change: &Change<Name>) -> (&Name, Option<EntryId>) {
-    match change {
-        Change::Set(name, entry) => (name, Some(*entry)),
-        Change::Remove(name) => (name, None),
     }
 }
 

@@ -13,7 +13,7 @@ use clap::{Args, Subcommand};
 
 use crate::exit;
 use crate::table::rules::each_line;
-use crate::table::{Labels, REPORTED, secret};
+use crate::table::{Labels, REPORTED, ShowArgs, secret};
 use crate::tools::parse_name;
 
 /// Options of `byname flat`.
@@ -47,13 +47,6 @@ struct BuildArgs {
     /// Names are bytes in hexadecimal digits, such as digests; otherwise they are components of a URI
     #[arg(long)]
     hex: bool,
-}
-
-#[derive(Debug, Args)]
-struct ShowArgs {
-    /// The table
-    #[arg(value_name = "TABLE")]
-    table: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -60,11 +60,12 @@ struct BuildArgs {
     key_of: Option<PathBuf>,
 }
 
+/// The file to show.
 #[derive(Debug, Args)]
-struct ShowArgs {
+pub struct ShowArgs {
     /// The table
     #[arg(value_name = "TABLE")]
-    table: PathBuf,
+    pub table: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -98,6 +98,8 @@ pub struct Router {
     part_from: Option<Name>,
     hello_number: u64,
     trees: Trees,
+    /// The face and the cost of the link to each neighbour, as trees know them.
+    tree_links: BTreeMap<RouterId, (FaceId, u64)>,
 
     dirty_routers: BTreeSet<RouterId>,
     dirty_prefixes: BTreeSet<PrefixId>,
@@ -162,6 +164,7 @@ impl Router {
             part_from: None,
             hello_number: 0,
             trees: Trees::new(config.trees.clone(), &config.router, config.boot, now_ms),
+            tree_links: BTreeMap::new(),
             dirty_routers: BTreeSet::new(),
             dirty_prefixes: BTreeSet::new(),
             alarms: BTreeSet::new(),

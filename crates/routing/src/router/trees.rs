@@ -6,7 +6,9 @@ use byname_wire::interest::Interest;
 use byname_wire::{FaceId, Name};
 
 use crate::action::Action;
+use crate::ids::RouterId;
 use crate::names;
+use crate::neighbours::Neighbour;
 use crate::trees::{Heard, Message, Place};
 
 use super::checks::Check;
@@ -67,16 +69,18 @@ impl Router {
         if !self.trees.is_on() {
             return;
         }
-        let now_ms = self.now_ms();
-        let links: BTreeMap<Name, (FaceId, u64)> = self
-            .neighbours
-            .iter()
-            .filter_map(|(id, neighbour)| {
-                let link = neighbour.used_links().min_by_key(|link| link.face)?;
-                Some((self.routers.name(*id).to_name(), (link.face, link.cost)))
-            })
-            .collect();
-        self.trees.set_links(&links, now_ms);
+        let link =
+            |neighbour: &Neighbour| neighbour.used_links().min_by_key(|link| link.face).map(|of| (of.face, of.cost));
+        let links = self.neighbours.iter().filter_map(|(id, neighbour)| Some((*id, link(neighbour)?)));
+        let links: BTreeMap<RouterId, (FaceId, u64)> = links.collect();
+        // Most events change no link. Trees know neighbours by digests of their names, which take long to compute.
+        if links != self.tree_links {
+            let named = |(id, link): (&RouterId, &(FaceId, u64))| (self.routers.name(*id).to_name(), *link);
+            let named = links.iter().map(named).collect();
+            let now_ms = self.now_ms();
+            self.trees.set_links(&named, now_ms);
+            self.tree_links = links;
+        }
         let places = self.trees.take_places();
         self.actions.extend(places.into_iter().map(|place| Action::SetPlace(Box::new(place))));
     }

@@ -178,6 +178,9 @@ run_models() {
 # Lints and documentation are checked with everything that this machine allows.
 features=byname/opentelemetry dpdk=
 if pkg-config --exists "libdpdk >= 22.11" 2>/dev/null; then dpdk=1 features+=,byname/dpdk,byname-lab/dpdk; fi
+# With these packages, all others have the features that they have in the workspace: only what depends on a further feature
+# is compiled again.
+packages=(-p byname -p byname-face -p byname-lab -p byname-web -p byname-wire)
 
 if { wanted clients || wanted python || wanted dashboard || wanted package; } && [[ -z ${BYNAME_BIN:-} ]]; then
   beside cargo build --locked --release -p byname >"$release_log" 2>&1 &
@@ -215,14 +218,12 @@ if wanted deny; then
 fi
 if wanted unit; then
   say "cargo test"
-  cargo_test --workspace --features byname/opentelemetry
+  cargo_test --workspace
+  cargo_test "${packages[@]}" --features byname/opentelemetry --lib push
 fi
 if wanted dpdk; then
   say "the feature dpdk"
   if [[ -n $dpdk ]]; then
-    # With these packages, all others have the features that they have in the workspace: only what depends on DPDK is
-    # compiled again.
-    packages=(-p byname -p byname-face -p byname-lab -p byname-wire)
     cargo_test "${packages[@]}" --features "$features" --lib ethernet
     cargo_test "${packages[@]}" --features "$features" --test ethernet
   else

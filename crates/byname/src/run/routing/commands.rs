@@ -35,6 +35,8 @@ pub enum Purpose {
     },
     /// The end of a face.
     DestroyFace,
+    /// Data leaves the content store.
+    Erase,
     /// A strategy, or the fields of this face. It is repeated until it succeeds.
     Setting {
         /// Module and verb.

@@ -20,12 +20,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from networks import ADVERTISE_MS, DEAD_MS, AnyRouter, answers, client, environment, network, wait_until
 from router import binary
 
 INTERVAL_MS = 10
+TIMEOUT_MS = 500
 BEFORE_S = 1.0
 # Answers in a row that end a cut.
 SETTLED = 200
@@ -34,24 +36,34 @@ CUTS_MAX = 3
 
 
 def lost_pings(near: AnyRouter, patience_s: float, cut) -> int:
-    """Pings until a cut is overcome. Returns how many were not answered."""
+    """Pings until a cut is overcome. Returns how many of those sent after it were not answered."""
     ping = subprocess.Popen(
-        [str(binary()), "ping", "/app/far", "-i", str(INTERVAL_MS), "--timeout", "500"],
+        [str(binary()), "ping", "/app/far", "-i", str(INTERVAL_MS), "--timeout", str(TIMEOUT_MS)],
         env=environment(near), stdout=subprocess.PIPE, text=True,
     )
     # The cut falls on any moment between two hellos.
-    time.sleep(BEFORE_S + random.random())
-    cut()
-    lost, answered, deadline = 0, 0, time.monotonic() + patience_s
-    for line in ping.stdout:
-        assert time.monotonic() < deadline, f"{near.name}: no way around after {patience_s} s, {lost} pings lost"
-        if line.startswith("content"):
-            answered += 1
-        elif line.startswith(("timeout", "nack")):
-            lost, answered = lost + 1, 0
-        # Lines from before the cut are read first: without a loss, wait for those of all that time, too.
-        if answered >= SETTLED * (1 if lost else 5):
-            break
+    cut_at = time.monotonic() + BEFORE_S + random.random()
+
+    def cut_then() -> None:
+        time.sleep(max(0.0, cut_at - time.monotonic()))
+        cut()
+
+    with ThreadPoolExecutor(1) as pool:
+        cutting = pool.submit(cut_then)
+        lost, answered = 0, 0
+        # Lines are read as they come. A ping without an answer says so only when its time is over.
+        since = {"content": cut_at, "nack": cut_at, "timeout": cut_at + TIMEOUT_MS / 1000}
+        for line in ping.stdout:
+            now = time.monotonic()
+            assert now < cut_at + patience_s, f"{near.name}: no way around after {patience_s} s, {lost} pings lost"
+            kind = next((kind for kind in since if line.startswith(kind)), None)
+            if kind is None or now < since[kind]:
+                continue
+            lost, answered = (lost, answered + 1) if kind == "content" else (lost + 1, 0)
+            # Without a loss, go on longer: the first to be lost may not have said so yet.
+            if answered >= SETTLED * (1 if lost else 5):
+                break
+        cutting.result()
     ping.send_signal(signal.SIGINT)
     ping.communicate(timeout=10)
     return lost
@@ -105,7 +117,7 @@ def line(kind: str, size: int, rounds: int, lost: list[int], load: float) -> dic
         "experiment": "convergence", "kind": kind, "routers": size, "links": len(links(size)), "cuts": rounds,
         "lost": lost, **figures, **{f"{name}_ms": value * INTERVAL_MS for name, value in figures.items()},
         "parameters": {
-            "interval_ms": INTERVAL_MS, "timeout_ms": 500, "advertise_ms": ADVERTISE_MS, "dead_ms": DEAD_MS,
+            "interval_ms": INTERVAL_MS, "timeout_ms": TIMEOUT_MS, "advertise_ms": ADVERTISE_MS, "dead_ms": DEAD_MS,
             "settled": SETTLED, "keys": kind == "byname",
         },
         "command": " ".join(["measure_convergence.py", *sys.argv[1:]]),

@@ -64,7 +64,7 @@ pub struct Application {
     answers: Answers,
     config: Config,
     identity: Identity,
-    clock: Clock,
+    pub(super) clock: Clock,
     keys_at: Instant,
     measures_at: Instant,
     /// Whether it looks for neighbours.

@@ -63,6 +63,13 @@ impl<P> Checks<P> {
         self.validator.as_mut().map(Validator::take_poisoned).unwrap_or_default()
     }
 
+    /// The content store has forgotten what had this name.
+    pub fn on_erased(&mut self, name: NameRef<'_>, now: Moment) {
+        if let Some(validator) = &mut self.validator {
+            validator.on_erased(name, now);
+        }
+    }
+
     /// The Interests for certificates that are due, each with the face to send it to, if it must not go by routes.
     pub fn interests(&mut self, now: Moment) -> Vec<(Option<u64>, Vec<u8>)> {
         let wanted = self.validator.as_mut().map(|validator| validator.poll(now)).unwrap_or_default();

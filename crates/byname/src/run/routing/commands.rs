@@ -36,7 +36,10 @@ pub enum Purpose {
     /// The end of a face.
     DestroyFace,
     /// Data leaves the content store.
-    Erase,
+    Erase {
+        /// Its name.
+        name: Name,
+    },
     /// A strategy, or the fields of this face. It is repeated until it succeeds.
     Setting {
         /// Module and verb.

@@ -3,10 +3,10 @@
 //     BYNAME_BIN=target/release/byname node dashboard/tests/measure.mjs [ROUTES] [FACES] [SECONDS] [--record]
 //
 // Frames in a second while the tree of routes and the list of faces scroll; the share of a processor that the web thread
-// and the control thread take while a page is open; and the pings in a second that the router answers, and the time that its
-// packet thread takes for each, with and without the requests of an open page, alternating. Clients ask for about all that two
-// processors can serve. A browser on the same machine would take processor time from the router, so this process sends the requests of
-// the page Overview then. Prints one JSON object; with `--record`, one line for docs/records.
+// and the control thread take while a page is open; and the pings in a second that the router answers, and the time that
+// its packet thread takes for each, with and without the requests of an open page, alternating. A browser on the same
+// machine would take processor time from the router, so this process sends the requests of the page Overview then. Prints
+// one JSON object; with `--record`, one line for docs/records.
 
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';

@@ -43,8 +43,9 @@ pub struct Routers {
 impl Routers {
     /// Makes keys, namespaces and links, if the plan has them.
     pub fn prepare(plan: &Plan, folder: &Path) -> anyhow::Result<Routers> {
-        let (folder_of, messages) = (folder.to_owned(), Messages::new()?);
-        let mut routers = Routers { folder: folder_of, namespaces: Vec::new(), processes: Vec::new(), messages };
+        let messages = Messages::new()?;
+        let mut routers =
+            Routers { folder: folder.to_owned(), namespaces: Vec::new(), processes: Vec::new(), messages };
         if plan.has_routing {
             make_keys(plan, folder)?;
         }

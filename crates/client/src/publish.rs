@@ -5,7 +5,7 @@
 //! signed when they are first requested, and then cached.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,12 +15,11 @@ use byname_wire::data::DataBuilder;
 use byname_wire::name::component_type;
 use byname_wire::tlv::{push_tlv, types};
 use byname_wire::{Interest, Name};
-use ring::digest::{Context, SHA256};
 use thiserror::Error;
 
 use crate::clock::as_ms;
 use crate::fetch::discovery::metadata_name;
-use crate::fetch::resume::hex;
+use crate::fetch::resume::{digest_file, hex};
 
 /// FreshnessPeriod of metadata: short, so that consumers find new versions soon.
 const METADATA_FRESHNESS_MS: u64 = 10;
@@ -271,21 +270,6 @@ impl Publication {
 
 fn since_epoch(time: SystemTime) -> Duration {
     time.duration_since(UNIX_EPOCH).unwrap_or_default()
-}
-
-fn digest_file(file: &mut File) -> io::Result<(String, u64)> {
-    let mut context = Context::new(&SHA256);
-    let mut buffer = vec![0; 1 << 18];
-    let mut bytes = 0;
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok((hex(context.finish().as_ref()), bytes)),
-            n => {
-                context.update(&buffer[..n]);
-                bytes += n as u64;
-            }
-        }
-    }
 }
 
 #[cfg(test)]

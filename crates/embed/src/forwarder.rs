@@ -1,6 +1,6 @@
 //! One forwarder: faces, routes, and packets in and out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
@@ -16,10 +16,9 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use thiserror::Error;
 
+use crate::registrations;
 use crate::routes::{RouteError, Routes};
 
-/// The first id of a face. Smaller ones are special in NFD's management.
-const FACE_ID_FIRST: u64 = 256;
 /// Notices about routes that wait for [`Forwarder::notices`]. Further ones are lost.
 const NOTICES_MAX: usize = 1024;
 
@@ -53,6 +52,7 @@ pub enum PacketError {
 pub struct Builder {
     config: WorkerConfig,
     seed: Option<u64>,
+    registrations: bool,
 }
 
 impl Builder {
@@ -94,7 +94,14 @@ impl Builder {
         self
     }
 
-    /// A forwarder without faces and routes.
+    /// Answers `rib/register` and `rib/unregister` of local faces, so that applications can produce as at any router.
+    /// There are no other management commands, and a route has no lifetime. Not answered by default.
+    pub fn registrations(mut self) -> Self {
+        self.registrations = true;
+        self
+    }
+
+    /// A forwarder without faces and routes, except those for registrations.
     ///
     /// # Errors
     /// If the system refuses memory.
@@ -107,10 +114,18 @@ impl Builder {
             .map_err(|error| StartError::Memory(error.to_string()))?;
         let (tell, notices) = sync_channel(NOTICES_MAX);
         worker.tell_routes(Box::new(move |notice| tell.try_send(notice).is_ok()));
-        let next_face = FACE_ID_FIRST;
+        let next_face = FaceId::FIRST.0;
         let strategies = BTreeMap::new();
-        let (input, output) = (Vec::new(), Vec::new());
-        Ok(Forwarder { worker, routes, strategies, notices, next_face, input, output })
+        let (input, output, local) = (Vec::new(), Vec::new(), HashSet::new());
+        let mut forwarder = Forwarder { worker, routes, strategies, notices, next_face, local, input, output };
+        if self.registrations {
+            forwarder.worker.face_up(FaceId::INTERNAL, Scope::Local, LinkType::PointToPoint);
+            for prefix in registrations::prefixes() {
+                let route = forwarder.set_route(&prefix, &[(FaceId::INTERNAL, 0)]);
+                route.map_err(|error| StartError::Memory(error.to_string()))?;
+            }
+        }
+        Ok(forwarder)
     }
 }
 
@@ -137,6 +152,8 @@ pub struct Forwarder {
     strategies: BTreeMap<Name, Name>,
     notices: Receiver<Notice>,
     next_face: u64,
+    /// Faces of local scope.
+    local: HashSet<FaceId>,
     /// Packets that wait for the next poll.
     input: Vec<Received>,
     output: Vec<Outgoing>,
@@ -152,16 +169,20 @@ impl Forwarder {
     pub fn add_face(&mut self, scope: Scope, link_type: LinkType) -> FaceId {
         let face = FaceId(self.next_face);
         self.next_face += 1;
+        if scope == Scope::Local {
+            self.local.insert(face);
+        }
         self.worker.face_up(face, scope, link_type);
         face
     }
 
     /// Removes a face and the routes to it. Returns false if there is no such face.
     pub fn remove_face(&mut self, face: FaceId) -> bool {
-        if !self.has_face(face) {
+        if face == FaceId::INTERNAL || !self.has_face(face) {
             return false;
         }
         self.routes.forget(face);
+        self.local.remove(&face);
         self.worker.face_down(face);
         self.input.retain(|received| received.face != face);
         true
@@ -170,6 +191,11 @@ impl Forwarder {
     /// Whether there is such a face.
     pub fn has_face(&self, face: FaceId) -> bool {
         self.worker.face_counters(face).is_some()
+    }
+
+    /// Whether a face leads to an application of this host.
+    pub(crate) fn is_local(&self, face: FaceId) -> bool {
+        self.local.contains(&face)
     }
 
     /// Counts of a face since it was added.
@@ -286,7 +312,19 @@ impl Forwarder {
     /// The time must not go back. If nothing is received, the next poll is due at [`Forwarder::next_deadline`].
     pub fn poll(&mut self, now: Ticks) -> impl ExactSizeIterator<Item = Outgoing> {
         self.worker.poll(now, &mut self.input, &mut self.output);
+        while self.output.iter().any(|sent| sent.face == FaceId::INTERNAL) {
+            self.answer_commands();
+            self.worker.poll(now, &mut self.input, &mut self.output);
+        }
         self.output.drain(..)
+    }
+
+    fn answer_commands(&mut self) {
+        let commands: Vec<_> = self.output.extract_if(.., |sent| sent.face == FaceId::INTERNAL).collect();
+        for command in &commands {
+            let answer = registrations::answer(self, command);
+            self.input.extend(answer);
+        }
     }
 
     /// When timers need the next [`Forwarder::poll`], if nothing is received earlier.

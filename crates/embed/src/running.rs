@@ -1,6 +1,7 @@
 //! A forwarder on a thread of its own, in real time.
 
 use std::io;
+use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use std::collections::HashMap;
 use thiserror::Error;
 
 use crate::forwarder::{Forwarder, frame};
+use crate::listener::Listener;
 
 /// Frames that may wait for the forwarder, of all ports together.
 const INPUT_MAX: usize = 4096;
@@ -18,6 +20,8 @@ const INPUT_MAX: usize = 4096;
 const OUTPUT_MAX: usize = 1024;
 /// How often a waiting caller looks whether the thread has ended.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
+/// How long a new connection waits for its face.
+const OPENS_WITHIN: Duration = Duration::from_secs(5);
 /// Most inputs that are taken before the forwarder is polled.
 const BURST_MAX: usize = 64;
 
@@ -39,7 +43,7 @@ pub enum SendError {
 
 type Task = Box<dyn FnOnce(&mut Forwarder) + Send>;
 
-enum Input {
+pub(crate) enum Input {
     Frame(FaceId, Box<[u8]>),
     Do(Task),
     /// The face and where its frames go.
@@ -109,6 +113,16 @@ impl Running {
         Ok(Port { face: self.wait(&face)?, input: self.input.clone(), output })
     }
 
+    /// Lets applications connect at this path, which must not exist. Each connection is a local face, as at a router's
+    /// Unix socket, so that every NDN client works. A forwarder that was built with
+    /// [`Builder::registrations`](crate::Builder::registrations) lets them produce.
+    ///
+    /// # Errors
+    /// If the system refuses the socket or a thread.
+    pub fn listen(&self, path: &Path) -> io::Result<Listener> {
+        Listener::bind(path, Opener(self.input.clone()))
+    }
+
     /// Does something with the forwarder between two bursts: sets routes, reads counts. Waits for the result.
     ///
     /// # Errors
@@ -136,6 +150,19 @@ impl Running {
                 Err(_) => return Err(Stopped),
             }
         }
+    }
+}
+
+/// Opens ports from other threads.
+pub(crate) struct Opener(Sender<Input>);
+
+impl Opener {
+    pub fn open(&self, scope: Scope) -> Result<Port, Stopped> {
+        let (frames, output) = bounded(OUTPUT_MAX);
+        let (tell, face) = bounded(1);
+        self.0.send(Input::Open(scope, frames, tell)).map_err(|_| Stopped)?;
+        let face = face.recv_timeout(OPENS_WITHIN).map_err(|_| Stopped)?;
+        Ok(Port { face, input: self.0.clone(), output })
     }
 }
 

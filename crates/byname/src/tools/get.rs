@@ -67,6 +67,11 @@ impl GetArgs {
         self.output.as_deref().filter(|path| *path != Path::new("-"))
     }
 
+    /// Whether the summary is shown, which has the SHA-256 of the content.
+    fn shows_sha256(&self) -> bool {
+        self.json || !self.quiet
+    }
+
     /// How to fetch what a sink does not have yet.
     fn options(&self, sink: &Sink) -> FetchOptions {
         let last = match sink {
@@ -104,7 +109,8 @@ struct Summary {
 enum Sink {
     File(Box<PartFile>),
     Stdout {
-        digest: Box<DigestContext>,
+        /// `None`: nobody wants it.
+        digest: Option<Box<DigestContext>>,
         bytes: u64,
         /// Present if standard output is a terminal and the user did not ask for it by `-o -`.
         guard: Option<TextOnly>,
@@ -117,11 +123,12 @@ impl Sink {
             Some(path) => {
                 let part = PartFile::open(path, &object.to_string())
                     .with_context(|| format!("cannot write {}.part", path.display()))?;
-                Ok(Sink::File(Box::new(part)))
+                Ok(Sink::File(Box::new(if args.shows_sha256() { part } else { part.without_sha256() })))
             }
             None => {
                 let guard = (args.output.is_none() && std::io::stdout().is_terminal()).then(TextOnly::default);
-                Ok(Sink::Stdout { digest: Box::new(DigestContext::new(&SHA256)), bytes: 0, guard })
+                let digest = args.shows_sha256().then(|| Box::new(DigestContext::new(&SHA256)));
+                Ok(Sink::Stdout { digest, bytes: 0, guard })
             }
         }
     }
@@ -152,7 +159,9 @@ impl Sink {
             Sink::File(part) => part.append(content),
             Sink::Stdout { digest, bytes, guard } => {
                 guard.as_mut().map_or(Ok(()), |guard| guard.check(content))?;
-                digest.update(content);
+                if let Some(digest) = digest {
+                    digest.update(content);
+                }
                 *bytes += content.len() as u64;
                 std::io::stdout().lock().write_all(content)
             }
@@ -167,13 +176,14 @@ impl Sink {
         }
     }
 
-    /// Completes the content and returns its SHA-256.
-    fn finish(self) -> std::io::Result<String> {
+    /// Completes the content. Returns its SHA-256, which is empty if nobody wants it.
+    fn finish(self, wants_sha256: bool) -> std::io::Result<String> {
         match self {
-            Sink::File(part) => part.finish(),
+            Sink::File(part) if wants_sha256 => part.finish(),
+            Sink::File(part) => part.complete().map(|()| String::new()),
             Sink::Stdout { digest, .. } => {
                 std::io::stdout().lock().flush()?;
-                Ok(hex(digest.finish().as_ref()))
+                Ok(digest.map_or_else(String::new, |digest| hex(digest.finish().as_ref())))
             }
         }
     }
@@ -246,7 +256,7 @@ impl Summary {
 }
 
 fn report(mut summary: Summary, sink: Sink, args: &GetArgs) -> anyhow::Result<()> {
-    summary.sha256 = sink.finish().context("cannot write the file")?;
+    summary.sha256 = sink.finish(args.shows_sha256()).context("cannot write the file")?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&summary)?);
     } else if !args.quiet {

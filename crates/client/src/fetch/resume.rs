@@ -1,7 +1,7 @@
 //! Partly fetched files, and the resumption of interrupted transfers.
 //!
 //! `FILE.part` contains the beginning of the object. `FILE.part.json` contains the object's name, the number of
-//! segments and bytes that are saved, and their SHA-256. Resumption drops bytes after the saved ones. If the digest
+//! segments and bytes that are saved, and their CRC-32C. Resumption drops bytes after the saved ones. If the checksum
 //! differs (another tool wrote to the file, the machine crashed), the transfer starts over.
 
 use std::fs::{File, OpenOptions};
@@ -23,8 +23,8 @@ struct State {
     segments: u64,
     /// Number of bytes in these segments.
     bytes: u64,
-    /// SHA-256 of these bytes, in hexadecimal.
-    sha256: String,
+    /// CRC-32C of these bytes.
+    crc32c: u32,
     /// Number of the object's last segment, if known.
     #[serde(default)]
     last: Option<u64>,
@@ -53,7 +53,8 @@ pub struct PartFile {
     part: PathBuf,
     state_path: PathBuf,
     file: BufWriter<File>,
-    digest: Context,
+    /// `None`: nobody wants it.
+    sha256: Option<Context>,
     state: State,
     saved_bytes: u64,
 }
@@ -64,21 +65,26 @@ impl PartFile {
         let part = with_suffix(target, ".part");
         let state_path = with_suffix(target, ".part.json");
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&part)?;
-        let mut digest = Context::new(&SHA256);
-        let mut state = State { object: object.to_owned(), segments: 0, bytes: 0, sha256: String::new(), last: None };
+        let mut sha256 = Context::new(&SHA256);
+        let mut state = State { object: object.to_owned(), segments: 0, bytes: 0, crc32c: 0, last: None };
         if let Some(saved) = read_state(&state_path)
             && saved.object == object
-            && let Some(context) = digest_of_beginning(&mut file, saved.bytes)?
-            && hex(context.clone().finish().as_ref()) == saved.sha256
+            && let Some((context, crc32c)) = sums_of_beginning(&mut file, saved.bytes)?
+            && crc32c == saved.crc32c
         {
-            digest = context;
+            sha256 = context;
             state = saved;
         }
         file.set_len(state.bytes)?;
         file.seek(SeekFrom::Start(state.bytes))?;
         let saved_bytes = state.bytes;
         let file = BufWriter::with_capacity(1 << 18, file);
-        Ok(PartFile { target: target.to_owned(), part, state_path, file, digest, state, saved_bytes })
+        Ok(PartFile { target: target.to_owned(), part, state_path, file, sha256: Some(sha256), state, saved_bytes })
+    }
+
+    /// Saves the time for the SHA-256, which nobody wants: end with [`PartFile::complete`].
+    pub fn without_sha256(self) -> Self {
+        PartFile { sha256: None, ..self }
     }
 
     /// Number of segments in the file.
@@ -104,7 +110,10 @@ impl PartFile {
     /// Appends the next segment.
     pub fn append(&mut self, content: &[u8]) -> io::Result<()> {
         self.file.write_all(content)?;
-        self.digest.update(content);
+        if let Some(sha256) = &mut self.sha256 {
+            sha256.update(content);
+        }
+        self.state.crc32c = crc32c::crc32c_append(self.state.crc32c, content);
         self.state.segments += 1;
         self.state.bytes += content.len() as u64;
         if self.state.bytes - self.saved_bytes >= SAVE_EVERY_BYTES { self.save() } else { Ok(()) }
@@ -113,7 +122,6 @@ impl PartFile {
     /// Saves the state, so that the next run can resume from here.
     pub fn save(&mut self) -> io::Result<()> {
         self.file.flush()?;
-        self.state.sha256 = hex(self.digest.clone().finish().as_ref());
         // Write to another file and rename it, so that there is always one complete state.
         let aside = with_suffix(&self.state_path, ".new");
         std::fs::write(&aside, serde_json::to_vec_pretty(&self.state)?)?;
@@ -122,15 +130,26 @@ impl PartFile {
         Ok(())
     }
 
-    /// Completes the transfer: renames the file to its final name and returns the SHA-256.
+    /// Completes the transfer: renames the file to its final name and returns the SHA-256. Reads the file for it after
+    /// [`PartFile::without_sha256`].
     pub fn finish(mut self) -> io::Result<String> {
+        let sha256 = self.sha256.take();
+        let target = self.target.clone();
+        self.complete()?;
+        Ok(match sha256 {
+            Some(sha256) => hex(sha256.finish().as_ref()),
+            None => digest_file(&mut File::open(target)?)?.0,
+        })
+    }
+
+    /// Completes the transfer: renames the file to its final name.
+    pub fn complete(mut self) -> io::Result<()> {
         self.file.flush()?;
         std::fs::rename(&self.part, &self.target)?;
         match std::fs::remove_file(&self.state_path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
         }
-        Ok(hex(self.digest.finish().as_ref()))
     }
 }
 
@@ -153,18 +172,35 @@ fn read_state(path: &Path) -> Option<State> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
-/// Returns the digest context after the first `len` bytes of `file`; `None` if the file is shorter.
-fn digest_of_beginning(file: &mut File, len: u64) -> io::Result<Option<Context>> {
+/// Returns SHA-256 and CRC-32C after the first `len` bytes of `file`; `None` if the file is shorter.
+fn sums_of_beginning(file: &mut File, len: u64) -> io::Result<Option<(Context, u32)>> {
     if file.metadata()?.len() < len {
         return Ok(None);
     }
-    let mut context = Context::new(&SHA256);
-    let mut reader = file.take(len);
+    let (mut sha256, mut crc32c) = (Context::new(&SHA256), 0);
+    each_block(file.take(len), |block| {
+        sha256.update(block);
+        crc32c = crc32c::crc32c_append(crc32c, block);
+    })?;
+    Ok(Some((sha256, crc32c)))
+}
+
+/// SHA-256 of what is left of a file, in hexadecimal, and its length.
+pub(crate) fn digest_file(file: &mut File) -> io::Result<(String, u64)> {
+    let (mut sha256, mut bytes) = (Context::new(&SHA256), 0);
+    each_block(file, |block| {
+        sha256.update(block);
+        bytes += block.len() as u64;
+    })?;
+    Ok((hex(sha256.finish().as_ref()), bytes))
+}
+
+fn each_block(mut reader: impl Read, mut take: impl FnMut(&[u8])) -> io::Result<()> {
     let mut buffer = vec![0; 1 << 18];
     loop {
         match reader.read(&mut buffer)? {
-            0 => return Ok(Some(context)),
-            n => context.update(&buffer[..n]),
+            0 => return Ok(()),
+            n => take(&buffer[..n]),
         }
     }
 }
@@ -198,6 +234,11 @@ mod tests {
         assert_eq!(std::fs::read(&target).unwrap(), b"hello big world");
         assert_eq!(sha256, hex(&byname_wire::digest::sha256(&[b"hello big world"])));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        let mut part = PartFile::open(&target, OBJECT).unwrap().without_sha256();
+        part.append(b"hello").unwrap();
+        assert_eq!(part.finish().unwrap(), hex(&byname_wire::digest::sha256(&[b"hello"])));
+        PartFile::open(&target, OBJECT).unwrap().without_sha256().complete().unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"");
     }
 
     #[test]

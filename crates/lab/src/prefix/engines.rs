@@ -1,17 +1,24 @@
 //! All engines, and how each is made from the options of the command line.
 
-use anyhow::bail;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use byname_lookup::flat::line::{self, BulkLoad};
+use byname_lookup::flat::validity::Check;
 use byname_lookup::prefix::binary_search::{self, BinarySearch, Expected};
-use byname_lookup::prefix::compact::{self, BulkLoader, Compact};
+use byname_lookup::prefix::compact::{self, BulkLoader, Compact, Translation};
 use byname_lookup::prefix::learned::Learned;
 use byname_lookup::prefix::level_pulling::{self, LevelPulling};
 use byname_lookup::prefix::two_stage::{self, StartDepth};
+use byname_lookup::prefix::namespaces::{Namespace, Namespaces};
 use byname_lookup::prefix::{LongestFirst, TwoStage, longest_first};
-use byname_wire::NameRef;
+use byname_lookup::{Control, EntryId, PrefixFib};
+use byname_wire::{Name, NameRef};
 
 use super::engine::{Engine, Setup};
 use super::options::{Prefetch, Strategy};
 use crate::baselines::{ComponentTrie, Locked, LongestFirstMap, Patricia};
+use crate::workload::objects;
 
 /// A bulk load reports its progress after this many rules.
 const BULK_STEP: u64 = 1 << 16;
@@ -42,6 +49,15 @@ pub const ENGINES: &[Engine] = &[
             }
             Ok(loader.finish()?)
         }),
+    },
+    Engine {
+        name: "flat",
+        about: "content hashes in a flat table in front of compact, in bulk; byname's own [Concise]",
+        bytes_per_rule: 32,
+        takes: &[],
+        chooses_pages: true,
+        empty: |_| bail!("a flat table keeps no names, and takes no changes: --load bulk"),
+        bulk: Some(flat_names),
     },
     Engine {
         name: "longest_first",
@@ -125,6 +141,46 @@ pub const ENGINES: &[Engine] = &[
         bulk: None,
     },
 ];
+
+/// Bits of the checksum of a flat name.
+const CHECK_BITS: u32 = 4;
+/// Flat names that a bulk load holds at a time: 3 GB.
+const FLAT_AT_ONCE: usize = 1 << 27;
+
+/// The rules of [`objects`] in a flat table, as the router has it for `[[flat]]`.
+fn flat_names(setup: &Setup<'_>, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Arc<dyn PrefixFib>> {
+    let (workload, prefix) = (setup.workload, objects::PREFIX.parse::<Name>()?);
+    let check = Check::new(objects::WAYS.ilog2(), CHECK_BITS);
+    let options = line::Options { entry_bits: check.bits(), pages: setup.pages, ..line::Options::default() };
+    let stored = |i: u64, name: &mut Vec<u8>| {
+        workload.write_rule(i, name);
+        let rule = NameRef::new_checked_before(name);
+        let flat = rule.components().last().filter(|_| prefix.as_ref().is_prefix_of(&rule)).map(|last| last.value);
+        let digest = setup.key.digest_bytes(flat.context("a flat table has content hashes only: --workload objects")?);
+        Ok((digest, check.stored(digest, workload.entry(i))?))
+    };
+    // Whether the rules are of this kind shows in the first one.
+    (workload.rules() > 0).then(|| stored(0, &mut Vec::new())).transpose().map_err(|error: anyhow::Error| error)?;
+    let source = || {
+        let mut name = Vec::new();
+        (0..workload.rules()).map(move |i| stored(i, &mut name).expect("the first rule was of this kind"))
+    };
+    let mut reported = 0;
+    let mut report = |names: usize| {
+        progress(names as u64 - reported);
+        reported = names as u64;
+    };
+    let table = line::bulk_load(&options, source, BulkLoad { names_at_once: FLAT_AT_ONCE, progress: &mut report })?;
+    let namespace = Namespace {
+        prefix,
+        key: setup.key,
+        table: check.query(table),
+        translation: Translation::new(&(0..objects::WAYS).map(|way| Some(EntryId(way))).collect::<Vec<_>>()),
+        labels: Arc::new([]),
+    };
+    let rest = Box::new(Compact::new(setup.key, &compact::Options { rules_max: 1, ..compact_options(setup) })?);
+    Ok(Namespaces::new(rest, vec![namespace])?.query())
+}
 
 fn compact_options(setup: &Setup<'_>) -> compact::Options {
     let default = compact::Options::default();

@@ -32,6 +32,8 @@ pub enum Kind {
     Nested,
     /// Nested chains. The names to look up follow a rule and continue with garbage.
     Adversarial,
+    /// Content hashes below one prefix.
+    Objects,
     /// The names of a list of URLs.
     Urls {
         /// One URL per line, without its scheme; may be compressed with xz.
@@ -71,6 +73,7 @@ impl Kind {
             Kind::Random => "random".to_owned(),
             Kind::Nested => "nested".to_owned(),
             Kind::Adversarial => "adversarial".to_owned(),
+            Kind::Objects => "objects".to_owned(),
             Kind::Urls { file, scheme } => format!("urls {} {}", file_name(file), format!("{scheme:?}").to_lowercase()),
             Kind::So { file } => format!("so {}", file_name(file)),
         }
@@ -144,9 +147,11 @@ impl FromArgMatches for Kind {
             "random" => Kind::Random,
             "nested" => Kind::Nested,
             "adversarial" => Kind::Adversarial,
+            "objects" => Kind::Objects,
             _ => {
                 return Err(bad(format!(
-                    "there is no workload '{word}': use worst-case, random, nested, adversarial, urls FILE or so FILE"
+                    "there is no workload '{word}': use worst-case, random, nested, adversarial, objects, \
+                     urls FILE or so FILE"
                 )));
             }
         };
@@ -169,7 +174,8 @@ impl Args for Kind {
                 "workload",
                 "worst-case",
                 "Rules: worst-case, random (depths from 1 up), nested (each prefix of a name is a rule), adversarial \
-                 (garbage below nested rules), urls FILE, or so FILE (prefixes of a trace's names as in [So §4.1])",
+                 (garbage below nested rules), objects (content hashes below one prefix), urls FILE, or so FILE (prefixes of a \
+                 trace's names as in [So §4.1])",
             ))
             .arg(
                 Arg::new("scheme")

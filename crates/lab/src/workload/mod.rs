@@ -11,6 +11,7 @@ pub mod graph;
 mod list;
 mod made;
 mod names;
+pub mod objects;
 mod popularity;
 mod random;
 mod so;
@@ -94,6 +95,7 @@ pub fn open(kind: &Kind, rules: u64, components: usize, seed: u64) -> anyhow::Re
         Kind::Random => made(Shape::Random),
         Kind::Nested => made(Shape::Nested),
         Kind::Adversarial => made(Shape::Adversarial),
+        Kind::Objects => Box::new(objects::Objects::new(rules, seed)),
         Kind::Urls { file, scheme } => Box::new(urls::Urls::read(file, *scheme, rules, seed)?),
         Kind::So { file } => Box::new(so::So::read(file, rules, seed)?),
     })

@@ -18,6 +18,8 @@ mod outbox;
 pub mod publish;
 mod reassembly;
 pub mod session;
+#[cfg(feature = "embed")]
+pub mod simulated;
 mod socket;
 pub mod sync;
 pub mod tags;

@@ -25,6 +25,11 @@ pub trait App: Any {
         let _ = (now, sent);
         None
     }
+
+    /// Asked after [`App::receive`]: when the next [`App::tick`] is wanted, if that is sooner than the last one said.
+    fn wants_tick(&self) -> Option<Ticks> {
+        None
+    }
 }
 
 /// How often a [`Consumer`] looks for names without an answer.

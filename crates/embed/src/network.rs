@@ -84,6 +84,15 @@ struct Node {
     timer: Option<Ticks>,
 }
 
+/// An application and its place.
+struct Attached {
+    app: Box<dyn App>,
+    node: NodeId,
+    face: FaceId,
+    /// The time of its next tick, which is scheduled.
+    tick: Option<Ticks>,
+}
+
 enum Event {
     ToNode(NodeId, Received),
     ToApp(AppId, LinkFields, Packet),
@@ -119,7 +128,7 @@ pub struct Network {
     now: Ticks,
     random: SmallRng,
     nodes: Vec<Node>,
-    apps: Vec<(Box<dyn App>, NodeId, FaceId)>,
+    apps: Vec<Attached>,
     /// The members of each shared medium.
     media: Vec<Vec<(NodeId, FaceId)>>,
     /// Keys of `events`, ordered by time and then by number.
@@ -206,7 +215,7 @@ impl Network {
         let face = at.forwarder.add_face(Scope::Local, LinkType::PointToPoint);
         let number = AppId(self.apps.len());
         at.faces.insert(face, (Peer::App(number), Faults::APP));
-        self.apps.push((Box::new(app), node, face));
+        self.apps.push(Attached { app: Box::new(app), node, face, tick: Some(self.now) });
         self.schedule(self.now, Event::AppTimer(number));
         (number, face)
     }
@@ -222,7 +231,7 @@ impl Network {
     /// # Panics
     /// If it is of another type.
     pub fn app<T: App>(&self, app: AppId) -> &T {
-        let app: &dyn Any = &*self.apps[app.0].0;
+        let app: &dyn Any = &*self.apps[app.0].app;
         app.downcast_ref().expect("the type of application that was attached")
     }
 
@@ -231,7 +240,7 @@ impl Network {
     /// # Panics
     /// If it is of another type.
     pub fn app_mut<T: App>(&mut self, app: AppId) -> &mut T {
-        let app: &mut dyn Any = &mut *self.apps[app.0].0;
+        let app: &mut dyn Any = &mut *self.apps[app.0].app;
         app.downcast_mut().expect("the type of application that was attached")
     }
 
@@ -278,20 +287,31 @@ impl Network {
                 self.poll(node, Vec::new());
             }
             Some(Event::ToApp(app, fields, packet)) => {
-                let mut sent = Vec::new();
-                self.apps[app.0].0.receive(self.now, &fields, &packet, &mut sent);
-                self.send_from_app(app, sent);
-            }
-            Some(Event::AppTimer(app)) => {
-                let mut sent = Vec::new();
-                if let Some(at) = self.apps[app.0].0.tick(self.now, &mut sent) {
-                    // Otherwise an application that asks for the present stops the clock.
-                    self.schedule(at.max(self.now + Duration::from_nanos(1)), Event::AppTimer(app));
+                let (mut sent, at) = (Vec::new(), &mut self.apps[app.0]);
+                at.app.receive(self.now, &fields, &packet, &mut sent);
+                if let Some(sooner) = at.app.wants_tick().filter(|sooner| at.tick.is_none_or(|tick| *sooner < tick)) {
+                    self.schedule_tick(app, sooner);
                 }
                 self.send_from_app(app, sent);
             }
-            None => {}
+            // A sooner tick may have taken the place of this one.
+            Some(Event::AppTimer(app)) if self.apps[app.0].tick == Some(self.now) => {
+                let (mut sent, at) = (Vec::new(), &mut self.apps[app.0]);
+                at.tick = None;
+                if let Some(next) = at.app.tick(self.now, &mut sent) {
+                    self.schedule_tick(app, next);
+                }
+                self.send_from_app(app, sent);
+            }
+            Some(Event::AppTimer(_)) | None => {}
         }
+    }
+
+    fn schedule_tick(&mut self, app: AppId, at: Ticks) {
+        // Otherwise an application that asks for the present stops the clock.
+        let at = at.max(self.now + Duration::from_nanos(1));
+        self.apps[app.0].tick = Some(at);
+        self.schedule(at, Event::AppTimer(app));
     }
 
     /// Packets that arrive at the same moment form one burst.
@@ -349,7 +369,7 @@ impl Network {
     }
 
     fn send_from_app(&mut self, app: AppId, sent: Sent) {
-        let (node, face) = (self.apps[app.0].1, self.apps[app.0].2);
+        let Attached { node, face, .. } = self.apps[app.0];
         for (fields, packet) in sent {
             self.carry(Peer::Node(node, face), Faults::APP, fields, packet);
         }

@@ -17,6 +17,8 @@ use crate::numbers;
 
 /// Bytes of an id.
 const ID_BYTES: usize = 8;
+/// Bytes of a character in an array of text, and the most that it takes in UTF-8.
+const CHARACTER_BYTES: usize = 4;
 const KINDS: &str = "keys are text, bytes or integers: a list, an array of dtype S, U or of integers, an array of \
                      bytes (uint8) with a row for each key, or a buffer with `offsets`";
 
@@ -60,12 +62,7 @@ impl Keys {
         let width = dtype.getattr("itemsize")?.extract::<usize>()?;
         match (kind.as_str(), dimensions) {
             ("S", 1) => Keys::fixed(array, width, true),
-            ("U", 1) => {
-                let numpy = array.py().import("numpy")?;
-                let encoded = numpy.getattr("char")?.call_method1("encode", (array, "utf-8"))?;
-                let width = encoded.getattr("dtype")?.getattr("itemsize")?.extract()?;
-                Keys::fixed(&encoded, width, true)
-            }
+            ("U", 1) => Keys::of_characters(array, &dtype, width / CHARACTER_BYTES),
             ("u", 2) if width == 1 => {
                 let width = array.getattr("shape")?.get_item(1)?.extract()?;
                 Keys::fixed(array, width, false)
@@ -83,6 +80,32 @@ impl Keys {
         let bytes = array.call_method0("tobytes")?.cast_into::<PyBytes>()?;
         let (blob, places) = (Blob::Backed(bytes.into()), Places::Fixed { width, is_padded });
         Ok(Keys { blob, places, len: array.len()?, are_ids: false })
+    }
+
+    /// Rows of characters of four bytes each, padded with zeros: NumPy's own form of text.
+    fn of_characters(array: &Bound<'_, PyAny>, dtype: &Bound<'_, PyAny>, width: usize) -> PyResult<Keys> {
+        let native = array.call_method1("astype", (dtype.call_method1("newbyteorder", ("=",))?,))?;
+        let bytes = native.call_method0("tobytes")?.cast_into::<PyBytes>()?;
+        let (characters, _) = bytes.as_bytes().as_chunks::<CHARACTER_BYTES>();
+        let len = array.len()?;
+        let (mut blob, mut offsets) = (Vec::with_capacity(characters.len()), Vec::with_capacity(len + 1));
+        offsets.push(0);
+        for i in 0..len {
+            let row = &characters[i * width..(i + 1) * width];
+            let zeros = row.iter().rev().take_while(|character| **character == [0; CHARACTER_BYTES]).count();
+            for &character in &row[..width - zeros] {
+                match u32::from_ne_bytes(character) {
+                    ascii @ 0..=0x7f => blob.push(ascii as u8),
+                    other => {
+                        let other = char::from_u32(other)
+                            .ok_or_else(|| invalid_key(Some(i), "half of a surrogate pair is no character"))?;
+                        blob.extend_from_slice(other.encode_utf8(&mut [0; CHARACTER_BYTES]).as_bytes());
+                    }
+                }
+            }
+            offsets.push(blob.len());
+        }
+        Ok(Keys { blob: Blob::Own(blob), places: Places::Offsets(offsets), len, are_ids: false })
     }
 
     fn of_items(items: &Bound<'_, PyAny>) -> PyResult<Keys> {

@@ -190,6 +190,27 @@ async def test_an_object_that_is_too_large_is_refused(router: Router) -> None:
             assert len(await here.fetch("/large", bytes_max=100_000)) == 100_000
 
 
+async def test_why_an_object_was_not_fetched_is_told_in_values(router: Router) -> None:
+    async with await byname.connect(router.unix) as there, await byname.connect(router.unix) as here:
+        answering = asyncio.create_task(answer_one_segment(await there.produce("/half")))
+        with pytest.raises(byname.FetchFailed) as failed:
+            await here.fetch("/half/v=1", lifetime=0.2, tries=2, discovery="none")
+        assert (failed.value.segment, failed.value.tries) == (1, 2)
+        with pytest.raises(byname.NoSuchData) as missing:
+            await here.fetch("/half/v=2", discovery="none")
+        assert missing.value.name == "/half/v=2/seg=0"
+        answering.cancel()
+
+
+async def answer_one_segment(producer: byname.Producer) -> None:
+    """Answers for the first segment of version 1, and says that there is no version 2."""
+    async for interest in producer:
+        if interest.name == "/half/v=1/seg=0":
+            await interest.reply(b"half")
+        elif "v=2" in interest.name:
+            await interest.reply(content_type=3)
+
+
 async def test_changed_content_is_not_trusted(router: Router) -> None:
     async with await byname.connect(router.unix) as here:
         # A packet with a digest that is not its own, from a program that knows no better.

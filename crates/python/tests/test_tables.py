@@ -44,6 +44,19 @@ class TestPrefix:
         assert (table.remove("/music"), table.remove("/music")) == (3, None)
         assert table.get("/music/jazz") is None
 
+    def test_arrays_of_text_are_keys(self) -> None:
+        paths = ["/müsik/ö", "", "/a", "/\U0001f3b5/x", "/a/b/c/d/e"]
+        table = PrefixTable.from_rules(paths, range(5))
+        array = np.array(paths)
+        for same in (array, array.astype(array.dtype.newbyteorder()), np.repeat(array, 2)[::2], array.astype("U40")):
+            assert same.dtype.kind == "U"
+            assert table.find(same).tolist() == [0, 1, 2, 3, 4]
+        assert len(table.find(np.array([], dtype="U7"))) == 0
+        assert table.find(np.array(["", ""], dtype="U1")).tolist() == [1, 1]
+        with pytest.raises(byname.InvalidKey, match="surrogate") as refused:
+            table.find(np.array(["/a", "/\ud83c"]))
+        assert refused.value.place == 1
+
     @pytest.mark.parametrize("matching", ["fast", "exact", "many-values"])
     def test_answers_are_those_of_an_oracle(self, matching: str, seed: int) -> None:
         rng = random.Random(seed)

@@ -107,6 +107,24 @@ class CommandRefused(ClientError):
 class FetchFailed(ClientError):
     """An object was not fetched."""
 
+    segment: int | None = None
+    """The segment that ended the transfer, if it was one."""
+    tries: int | None = None
+    """Number of Interests for this segment, if no answer came."""
+    reason: str | None = None
+    """Why it was refused, or what is wrong with it, in words."""
+    last: int | None = None
+    """The last segment as this one names it, if the end of the object has moved nearer."""
+    before: int | None = None
+    """The last segment as it was known before."""
+
+
+class NoSuchData(FetchFailed):
+    """The producer says that it does not have the object."""
+
+    name: str
+    """Name of the packet that says so."""
+
 
 class TooLarge(FetchFailed):
     """An object has more bytes than the caller wants."""

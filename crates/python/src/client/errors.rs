@@ -1,6 +1,7 @@
 //! Errors of clients as exceptions.
 
 use byname_client::fetch::FetchError;
+use byname_client::fetch::pipeline::PipelineError;
 use byname_client::link::{ExchangeError, nack_words};
 use byname_client::management::ManagementError;
 use byname_client::{CallError, ConnectError, Ended};
@@ -40,8 +41,29 @@ fn fetch_error(error: &FetchError) -> PyErr {
         FetchError::TooLarge { bytes_max, .. } => {
             exception("TooLarge", error.to_string(), vec![("bytes_max", Value::Number(*bytes_max))])
         }
+        FetchError::NoSuchData(name) => {
+            exception("NoSuchData", error.to_string(), vec![("name", Value::Text(name.to_string()))])
+        }
+        FetchError::Pipeline(PipelineError::Lost { segment, tries }) => {
+            fetch_failed(error, *segment, vec![("tries", Value::Number(u64::from(*tries)))])
+        }
+        FetchError::Pipeline(PipelineError::Refused { segment, reason }) => {
+            fetch_failed(error, *segment, vec![("reason", Value::Text(nack_words(*reason).to_owned()))])
+        }
+        FetchError::Shrunk { segment, last, before } => {
+            fetch_failed(error, *segment, vec![("last", Value::Number(*last)), ("before", Value::Number(*before))])
+        }
+        FetchError::Malformed { segment, error: defect } => {
+            fetch_failed(error, *segment, vec![("reason", Value::Text(defect.to_string()))])
+        }
         _ => exception("FetchFailed", error.to_string(), Vec::new()),
     }
+}
+
+/// The exception for a segment that ended a transfer.
+fn fetch_failed(error: &FetchError, segment: u64, mut values: Vec<(&str, Value)>) -> PyErr {
+    values.push(("segment", Value::Number(segment)));
+    exception("FetchFailed", error.to_string(), values)
 }
 
 fn management_error(error: &ManagementError) -> PyErr {

@@ -120,7 +120,33 @@ class BynameRouter(Router):
         return super().config() + routing + links
 
 
-AnyRouter = BynameRouter | NdndRouter
+class Host:
+    """byname on a host of its own, as the README starts it."""
+
+    def __init__(self, directory: Path, name: str, netns: str, environ: dict[str, str]) -> None:
+        self.directory, self.name, self.netns = directory, name, netns
+        self.environ = {**environ, "STATE_DIRECTORY": str(directory / f"{name}-state")}
+        self.socket_path = directory / f"{name}.sock"
+        self.unix = f"unix://{self.socket_path}"
+
+    def __enter__(self) -> "Host":
+        config = self.directory / f"{self.name}.toml"
+        config.write_text(f'[faces.unix]\npath = "{self.socket_path}"\n')
+        with (self.directory / f"{self.name}.log").open("wb") as log:
+            self.process = subprocess.Popen(
+                ["ip", "netns", "exec", self.netns, str(binary()), "run", "--config", str(config), "--network", "/example",
+                 "--name", f"/example/{self.name}", "--keys", str(self.directory / self.name)],
+                env=self.environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )
+        wait_until(self.socket_path.exists, f"{self.name}'s socket", 10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(10)
+
+
+AnyRouter = BynameRouter | NdndRouter | Host
 
 
 @dataclass
@@ -174,11 +200,11 @@ def keys_for(directory: Path, kinds: list[str], names: list[str]) -> Path:
 @contextlib.contextmanager
 def network(
     directory: Path, kinds: list[str], edges: list[tuple[int, int]], with_keys: bool = False,
-    cut: tuple[int, int] | None = None,
+    cut: tuple[int, int] | None = None, extra_config: str = "",
 ) -> Iterator[Network]:
     """Routers of these kinds, `byname` or `ndnd`, with a link for each edge. The first end of an edge names the other.
 
-    The link `cut` is down when the routers start.
+    The link `cut` is down when the routers start. `extra_config` is for byname's.
     """
     spaces = [f"bnet-{os.getpid()}-{i}" for i in range(len(kinds))]
     with contextlib.ExitStack() as stack:
@@ -192,7 +218,7 @@ def network(
             if kind == "ndnd":
                 routers.append(NdndRouter(directory, name, space))
             else:
-                routers.append(BynameRouter(directory, name=name, netns=space))
+                routers.append(BynameRouter(directory, name=name, netns=space, extra_config=extra_config))
             routers[-1].keys = keys / name if keys else None
         made = Network(routers)
         for number, (near, far) in enumerate(edges):

@@ -5,16 +5,20 @@ $NDND_BIN names ndnd; without it, tests with ndnd are skipped.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from networks import NDND, NETWORK, AnyRouter, client, environment, network, run, wait_until
+from networks import NDND, NETWORK, AnyRouter, Host, answers, client, environment, network, run, wait_until
 from router import binary
+from topology import _ip
 
 # ndn-dv repeats the state of its prefixes every 27 to 33 s. A neighbour may miss what was said before its routes.
 SYNC_S = 75
@@ -129,3 +133,129 @@ def test_cut_of_authenticated_routers(directory: Path) -> None:
             # 50 pings are half a second. The machine of the tests may be slow, so twice that is permitted.
             assert 0 < lost < 100, told
             net.set_link(2, 0, up=True)
+
+
+class Fetches(threading.Thread):
+    """A stock client fetches one object after the other, all the while."""
+
+    def __init__(self, router: AnyRouter, name: str, raw: bytes) -> None:
+        super().__init__(daemon=True)
+        self.router, self.object, self.raw = router, name, raw
+        self.is_over = False
+        self.whole, self.wrong = 0, 0
+        # What the client said when nothing came.
+        self.missing: list[str] = []
+
+    def run(self) -> None:
+        while not self.is_over:
+            fetched = run(self.router, NDND, "cat", self.object)
+            got = fetched.stdout
+            self.whole += got == self.raw
+            if got == b"":
+                self.missing.append(fetched.stderr.decode().strip())
+            self.wrong += got not in (self.raw, b"")
+
+    def go_on(self, what: str, wait_s: float, count: int = 3) -> None:
+        """Waits for some further whole objects."""
+        wanted = self.whole + count
+        wait_until(lambda: self.whole >= wanted, f"objects after {what}", wait_s)
+
+
+# Nothing is cached, so that each fetch goes through the network.
+NO_STORE = "[tables]\ncs_serve = false\n"
+
+
+@needs_ndnd
+@pytest.mark.netns
+@pytest.mark.long
+def test_files_through_all_faults(directory: Path) -> None:
+    """A mesh of byname alone. Every byte that arrives is right, and what is connected goes on, through a cut, a partition,
+    restarts in order and by kill, and a prefix that goes and comes back."""
+    raw = os.urandom(400_000)
+    source = directory / "object"
+    source.write_bytes(raw)
+    edges = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)]
+    with network(directory, ["byname"] * 4, edges, extra_config=NO_STORE) as net:
+        first, second, third, last = net.routers
+        producer = (NDND, "put", "--expose", "/app/last")
+        fetching = Fetches(first, "/app/last", raw)
+        with client(last, *producer, stdin=source):
+            wait_until(lambda: fetches(first, "/app/last", raw), "the object", SYNC_S)
+            fetching.start()
+            fetching.go_on("nothing", 20)
+            # The direct way, then the way by two others, and back.
+            net.set_link(3, 0, up=False)
+            fetching.go_on("a cut", 20)
+            net.set_link(0, 2, up=False)
+            fetching.go_on("another cut", 20)
+            net.set_link(3, 0, up=True)
+            net.set_link(0, 2, up=True)
+            fetching.go_on("both are healed", 20)
+            assert fetching.missing == [], "a way was left all the time"
+            # A router on a way restarts in order, and another is killed.
+            third.stop()
+            fetching.go_on("a router has stopped", 20)
+            third.start()
+            second.process.send_signal(signal.SIGKILL)
+            second.process.wait()
+            fetching.go_on("a router was killed", 20)
+            second.start()
+            fetching.go_on("both are back", 20)
+            assert fetching.missing == [], "a way was left all the time"
+            # No way is left, for longer than a client waits.
+            net.set_link(3, 0, up=False)
+            net.set_link(2, 3, up=False)
+            time.sleep(8)
+            net.set_link(3, 0, up=True)
+            net.set_link(2, 3, up=True)
+            fetching.go_on("a partition", SYNC_S)
+        # The producer is gone, and with it its prefix.
+        def is_gone() -> bool:
+            return "/app/last" not in first.cli("routing", "prefixes").stdout
+        wait_until(is_gone, "the withdrawn prefix", SYNC_S)
+        with client(last, *producer, stdin=source):
+            fetching.go_on("the prefix is back", SYNC_S)
+            fetching.is_over = True
+            fetching.join(60)
+        assert fetching.wrong == 0
+
+
+@pytest.mark.netns
+def test_network_in_three_commands(directory: Path) -> None:
+    """As the README says it: routers on one link find each other, with keys, and without a word of configuration but the
+    socket, which three routers of one file system cannot share."""
+    spaces = [f"bnet3-{os.getpid()}-{name}" for name in ("switch", "r1", "r2", "r3")]
+    switch, hosts = spaces[0], spaces[1:]
+    with contextlib.ExitStack() as stack:
+        for space in spaces:
+            _ip("netns", "add", space)
+            stack.callback(_ip, "netns", "del", space)
+            _ip("-n", space, "link", "set", "lo", "up")
+        _ip("-n", switch, "link", "add", "br0", "type", "bridge", "mcast_snooping", "0")
+        _ip("-n", switch, "link", "set", "br0", "up")
+        environ = {**os.environ, "HOME": str(directory), "BYNAME_KEYS": str(directory / "anchor")}
+        folder = ("--folder", str(directory / "anchor"))
+        byname = str(binary())
+        subprocess.run([byname, "key", *folder, "network", "/example", "r1", "r2", "r3"], cwd=directory, env=environ,
+                       check=True, capture_output=True)
+        routers = []
+        for number, space in enumerate(hosts, 1):
+            _ip("-n", space, "link", "add", "eth0", "type", "veth", "peer", "name", f"port{number}", "netns", switch)
+            _ip("-n", switch, "link", "set", f"port{number}", "master", "br0", "up")
+            _ip("-n", space, "addr", "add", f"10.78.0.{number}/24", "dev", "eth0")
+            _ip("-n", space, "link", "set", "eth0", "up")
+            router = Host(directory, f"r{number}", space, environ)
+            routers.append(stack.enter_context(router))
+        first, _, last = routers
+        with client(last, byname, "ping-server", "--announce", "/app/last"):
+            wait_until(lambda: answers(first, "/app/last"), "a ping", 30)
+            def lines() -> list[str]:
+                return run(first, byname, "routing", "neighbours").stdout.decode().splitlines()
+            # Each neighbour has a face of its own, and the group's is not used beside it.
+            def has_own_ways() -> bool:
+                used = [line for line in lines() if "in use" in line]
+                return len(used) == 2 and all("udp4://10.78.0." in line for line in used)
+            wait_until(has_own_ways, "ways of their own", 20)
+            time.sleep(3)
+            assert has_own_ways(), lines()
+            assert not any("down" in line for line in lines()), lines()

@@ -10,6 +10,7 @@
 
 use crate::config::Alternatives;
 use crate::ids::RouterId;
+use crate::link::Standing;
 
 /// The cost of what is not reachable, as in ndn-dv.
 pub(crate) const INFINITY: u64 = 16;
@@ -24,6 +25,8 @@ pub(crate) struct Way {
     pub(crate) link: u64,
     /// The cost that policy adds.
     pub(crate) added: u64,
+    /// Of the links to the neighbour.
+    pub(crate) standing: Standing,
 }
 
 impl Way {

@@ -13,6 +13,22 @@ use crate::status::HelloState;
 use self::damping::Penalty;
 use self::hello::Session;
 
+/// How far routes may go through a link. A router uses the ways of the highest standing that it has to a destination.
+///
+/// Hellos may come late because a busy machine let nobody run. So a link that works, or seemed to work a moment ago, is
+/// never taken away from a destination that has no other way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Standing {
+    /// Not at all.
+    Down,
+    /// Its hellos stopped a moment ago. They may only be late.
+    Doubted,
+    /// It works, and was down recently, or flaps.
+    Held,
+    /// Wherever it is best.
+    Used,
+}
+
 /// A face to a neighbour.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -25,15 +41,16 @@ pub(crate) struct Link {
     pub(crate) cost: u64,
     pub(crate) session: Session,
     penalty: Penalty,
-    /// Whether routes go through it.
-    pub(crate) is_used: bool,
+    pub(crate) standing: Standing,
     /// Whether it was working when that was last looked at.
     works: bool,
     face_is_up: bool,
     /// When the last sync Interest arrived.
     pub(crate) synced_ms: u64,
-    /// Not used before this.
+    /// Not used before this, unless there is no other way.
     hold_until_ms: u64,
+    /// Until then, hellos that stopped may only be late.
+    doubt_until_ms: u64,
     pub(crate) downs: u64,
     pub(crate) last_down: Option<DownReason>,
 }
@@ -42,8 +59,11 @@ pub(crate) struct Link {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     Down(DownReason),
-    /// It flaps: it works, and is not used for so long.
-    Damped(u64),
+    /// It has been down for so long that hellos are not only late.
+    Dead,
+    /// It works. Until it is used, it is there for destinations without another way. `damped_ms`: it flaps, and is not
+    /// used for so long.
+    Held { damped_ms: Option<u64> },
     Used,
 }
 
@@ -57,11 +77,12 @@ impl Link {
             cost: 1,
             session,
             penalty: Penalty::default(),
-            is_used: false,
+            standing: Standing::Down,
             works: false,
             face_is_up: true,
             synced_ms: now_ms,
             hold_until_ms: 0,
+            doubt_until_ms: 0,
             downs: 0,
             last_down: None,
         }
@@ -109,11 +130,17 @@ impl Link {
     pub(crate) fn update(&mut self, config: &Config, now_ms: u64) -> Option<Change> {
         let fault = self.fault(config, now_ms);
         if let Some(why) = fault {
+            let may_be_late = matches!(why, DownReason::Hello | DownReason::Told);
             let worked = std::mem::replace(&mut self.works, false);
             if !worked {
-                return None;
+                let is_over = !may_be_late || now_ms >= self.doubt_until_ms;
+                return (self.standing == Standing::Doubted && is_over).then(|| {
+                    self.standing = Standing::Down;
+                    Change::Dead
+                });
             }
-            self.is_used = false;
+            self.standing = if may_be_late { Standing::Doubted } else { Standing::Down };
+            self.doubt_until_ms = now_ms.saturating_add(self.session.doubt_ms(&config.hello));
             self.downs += 1;
             self.last_down = Some(why);
             if config.damping.enabled && why != DownReason::Removed {
@@ -126,26 +153,29 @@ impl Link {
             if self.downs > 0 {
                 self.hold_until_ms = now_ms.saturating_add(config.hello.hold_down.as_millis() as u64);
             }
-            if let Some(for_ms) = self.damped_ms(config, now_ms) {
-                return Some(Change::Damped(for_ms));
-            }
         }
-        let is_free = now_ms >= self.hold_until_ms && self.damped_ms(config, now_ms).is_none();
-        if is_free && !self.is_used {
-            self.is_used = true;
-            return Some(Change::Used);
+        let damped_ms = self.damped_ms(config, now_ms);
+        if now_ms >= self.hold_until_ms && damped_ms.is_none() {
+            let is_new = self.standing != Standing::Used;
+            self.standing = Standing::Used;
+            return is_new.then_some(Change::Used);
         }
-        None
+        let is_new = self.standing < Standing::Held;
+        if is_new {
+            self.standing = Standing::Held;
+        }
+        is_new.then_some(Change::Held { damped_ms })
     }
 
     /// When [`Link::update`] may find something.
     pub(crate) fn due_ms(&self, config: &Config, now_ms: u64) -> u64 {
         if !self.works {
             // Only an event brings it back. When it is silent, it is removed.
-            return self.silent_at_ms(config);
+            let dead = if self.standing == Standing::Doubted { self.doubt_until_ms } else { u64::MAX };
+            return dead.min(self.silent_at_ms(config));
         }
         let mut due = self.silent_at_ms(config);
-        if !self.is_used {
+        if self.standing != Standing::Used {
             let damped = self.damped_ms(config, now_ms).map_or(0, |ms| now_ms.saturating_add(ms));
             due = due.min(self.hold_until_ms.max(damped).max(now_ms + 1));
         }

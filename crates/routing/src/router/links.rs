@@ -6,7 +6,7 @@ use rand::RngExt;
 use crate::action::Action;
 use crate::ids::RouterId;
 use crate::link::hello::Session;
-use crate::link::{Change, Link};
+use crate::link::{Change, Link, Standing};
 use crate::names;
 use crate::neighbours::Neighbour;
 use crate::note::{DownReason, Note};
@@ -70,7 +70,8 @@ impl Router {
             return true;
         }
         if neighbour.links.len() >= links_max {
-            let unused = neighbour.links.iter().find(|link| !link.is_used).map(|link| link.face);
+            let unused = neighbour.links.iter().filter(|link| link.standing < Standing::Used);
+            let unused = unused.min_by_key(|link| link.standing).map(|link| link.face);
             let Some(unused) = unused else {
                 self.counters.over_limit += 1;
                 return false;
@@ -145,16 +146,23 @@ impl Router {
         match change {
             Change::Down(why) => {
                 self.counters.links_down += 1;
-                let is_used = |neighbour: &Neighbour| neighbour.link(face).is_some_and(|link| link.is_used);
+                let is_used = |neighbour: &Neighbour| {
+                    neighbour.link(face).is_some_and(|link| link.standing == Standing::Used)
+                };
                 if !self.neighbours.values().any(is_used) {
                     self.act(Action::Suspend { face });
                 }
                 self.note(Note::LinkDown { router, face, why });
                 self.mark_neighbour(id);
             }
-            Change::Damped(for_ms) => {
-                self.counters.links_damped += 1;
-                self.note(Note::LinkDamped { router, face, for_ms });
+            Change::Dead => self.mark_neighbour(id),
+            Change::Held { damped_ms } => {
+                if let Some(for_ms) = damped_ms {
+                    self.counters.links_damped += 1;
+                    self.note(Note::LinkDamped { router, face, for_ms });
+                }
+                self.mark_neighbour(id);
+                self.send_advertisement_syncs(Some(face));
             }
             Change::Used => {
                 let downs =
@@ -184,8 +192,9 @@ impl Router {
         let Some(neighbour) = self.neighbours.get_mut(&id) else { return };
         let Some(place) = neighbour.links.iter().position(|link| link.face == face) else { return };
         let link = neighbour.links.remove(place);
-        if link.is_used {
-            self.on_link_changed(id, face, Change::Down(why));
+        match link.standing {
+            Standing::Used => self.on_link_changed(id, face, Change::Down(why)),
+            _ => self.mark_neighbour(id),
         }
         self.unregister_link(id, face);
         if self.neighbours.get(&id).is_some_and(|neighbour| neighbour.links.is_empty()) {

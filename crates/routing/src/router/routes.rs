@@ -127,7 +127,7 @@ impl Router {
         }
     }
 
-    /// All ways to a router, by neighbour.
+    /// All ways to a router, by neighbour, of the highest standing that there is.
     fn ways(&self, id: RouterId) -> Vec<Way> {
         let origin = self.routers.name(id);
         let way = |(neighbour, state): (&RouterId, &crate::neighbours::Neighbour)| {
@@ -137,9 +137,13 @@ impl Router {
                 Verdict::Cost(cost) => cost,
                 Verdict::Permit | Verdict::Deny => 0,
             };
-            Some(Way { neighbour: *neighbour, told, link, added }).filter(|way| way.cost() < INFINITY)
+            let standing = state.standing();
+            Some(Way { neighbour: *neighbour, told, link, added, standing }).filter(|way| way.cost() < INFINITY)
         };
-        self.neighbours.iter().filter_map(way).collect()
+        let mut ways: Vec<Way> = self.neighbours.iter().filter_map(way).collect();
+        let highest = ways.iter().map(|way| way.standing).max();
+        ways.retain(|way| Some(way.standing) == highest);
+        ways
     }
 
     fn best(&self, ways: &[Way]) -> Option<Best> {
@@ -236,7 +240,7 @@ impl Router {
         self.routers.get_mut(id).publisher.stop();
     }
 
-    /// All ways to a prefix.
+    /// All ways to a prefix, of the highest standing that there is.
     pub(super) fn prefix_ways(&self, id: PrefixId) -> Vec<PrefixWay> {
         let prefix = self.prefixes.get(id);
         let mut ways = Vec::new();
@@ -254,6 +258,8 @@ impl Router {
                 ways.push(PrefixWay { exit: *exit, way: *way, is_permitted: ruling.permits(), rule: ruling.rule });
             }
         }
+        let highest = ways.iter().map(|way| way.way.standing).max();
+        ways.retain(|way| Some(way.way.standing) == highest);
         ways
     }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use byname_wire::FaceId;
 
 use crate::ids::RouterId;
-use crate::link::{Link, Standing};
+use crate::link::{HELD_COST, Link, Standing};
+use crate::rib::INFINITY;
 
 /// What a neighbour tells of a router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,9 +67,15 @@ impl Neighbour {
         self.links.iter().filter(fits).filter(move |link| Some(link.cost) == cost)
     }
 
-    /// Cost of these links. `None`: there are none.
-    pub(crate) fn link_cost(&self) -> Option<u64> {
-        self.used_links().map(|link| link.cost).next()
+    /// Cost of these links, for a way that costs `further` from the neighbour on. `None`: there are none.
+    pub(crate) fn link_cost(&self, further: u64) -> Option<u64> {
+        let link = self.used_links().next()?;
+        let more = match link.standing {
+            // Nothing becomes unreachable by that.
+            Standing::Held => HELD_COST.min((INFINITY - 1).saturating_sub(further.saturating_add(link.cost))),
+            Standing::Used | Standing::Down => 0,
+        };
+        Some(link.cost + more)
     }
 
     /// The face for its advertisements: one that is used, or else the one that was heard last.

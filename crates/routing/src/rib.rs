@@ -10,7 +10,6 @@
 
 use crate::config::Alternatives;
 use crate::ids::RouterId;
-use crate::link::Standing;
 
 /// The cost of what is not reachable, as in ndn-dv.
 pub(crate) const INFINITY: u64 = 16;
@@ -25,8 +24,6 @@ pub(crate) struct Way {
     pub(crate) link: u64,
     /// The cost that policy adds.
     pub(crate) added: u64,
-    /// Of the links to the neighbour.
-    pub(crate) standing: Standing,
 }
 
 impl Way {

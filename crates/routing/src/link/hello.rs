@@ -11,8 +11,10 @@
 //! - A hello has its sender's start and a number that grows, so that no hello can be repeated by others.
 //! - A neighbour that has never said hello counts as working ([`HelloState::Silent`]): it may be ndnd, which does not
 //!   know hellos. Its sync Interests show that it lives.
-//! - The time after which hellos count as missing adapts. On a busy machine, they come late now and then. So a silence
-//!   counts only if it is longer than the longest one of late that ended, and one interval more ([`Gaps`]).
+//! - On a busy machine, hellos come late now and then. So there are two times. After the detection time, the link is
+//!   doubted: this router alone prefers its other nexthops. After [`DOWN_FACTOR`] times as long, the link is down, the
+//!   other side is told so, and the routes change. And the times adapt: a silence counts only if it is longer than the
+//!   longest one of late that ended, and one interval more ([`Gaps`]).
 //! - A neighbour that was heard a moment ago is sent hellos in the short interval, although the session is down: one lost
 //!   packet shall not make a link wait for a second.
 
@@ -41,7 +43,9 @@ const INTERVAL_MAX_MS: u64 = 60_000;
 /// A silence is remembered for this time to twice this time.
 const GAP_MEMORY_MS: u64 = 15_000;
 /// Silences that end make the time for detection at most so many times longer.
-const DETECTION_FACTOR_MAX: u64 = 3;
+const DETECTION_FACTOR_MAX: u64 = 2;
+/// A link is down after this many times the detection time: 5/3, so after five hellos where three are waited for.
+const DOWN_FACTOR: (u64, u64) = (5, 3);
 
 /// The content of a hello.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -271,33 +275,44 @@ impl Session {
         remote.interval_ms.max(settings.interval.as_millis() as u64)
     }
 
-    /// Milliseconds without a hello after which the link is down, on a machine that is not busy.
+    /// Milliseconds without a hello after which the link is doubted, on a machine that is not busy.
     fn base_ms(remote: &Remote, settings: &Settings) -> u64 {
         Session::interval_ms(remote, settings).saturating_mul(u64::from(remote.multiplier))
     }
 
-    /// Milliseconds without a hello after which the link is down.
+    /// Milliseconds without a hello after which the link is doubted.
     fn detection_ms(&self, remote: &Remote, settings: &Settings) -> u64 {
         let base_ms = Session::base_ms(remote, settings);
         let adapted_ms = self.gaps.longest_ms().saturating_add(Session::interval_ms(remote, settings));
         adapted_ms.clamp(base_ms, base_ms.saturating_mul(DETECTION_FACTOR_MAX))
     }
 
-    /// How long a link whose hellos stopped is doubted before it counts as dead.
-    pub(crate) fn doubt_ms(&self, settings: &Settings) -> u64 {
-        self.remote.map_or(0, |remote| 2 * self.detection_ms(&remote, settings))
+    /// Milliseconds without a hello after which the link is down.
+    fn down_ms(&self, remote: &Remote, settings: &Settings) -> u64 {
+        self.detection_ms(remote, settings).saturating_mul(DOWN_FACTOR.0) / DOWN_FACTOR.1
     }
 
-    /// Whether a silent neighbour may only be late.
+    /// When the link is doubted, if no hello comes before.
+    fn late_at_ms(&self, settings: &Settings) -> Option<u64> {
+        let remote = self.remote.filter(|_| self.state == HelloState::Up)?;
+        Some(remote.heard_ms.saturating_add(self.detection_ms(&remote, settings)))
+    }
+
+    /// Whether the link is doubted.
+    pub(crate) fn is_late(&self, settings: &Settings, now_ms: u64) -> bool {
+        self.late_at_ms(settings).is_some_and(|at| now_ms >= at)
+    }
+
+    /// Whether a neighbour that is down was heard so recently that it may only have been late.
     fn was_heard_just_now(&self, settings: &Settings, now_ms: u64) -> bool {
-        let within_ms = |remote: &Remote| 3 * Session::base_ms(remote, settings);
+        let within_ms = |remote: &Remote| 2 * self.down_ms(remote, settings);
         self.remote.is_some_and(|remote| now_ms < remote.heard_ms.saturating_add(within_ms(&remote)))
     }
 
     fn expires_ms(&self, settings: &Settings) -> Option<u64> {
         let remote = self.remote?;
         matches!(self.state, HelloState::Init | HelloState::Up)
-            .then(|| remote.heard_ms.saturating_add(self.detection_ms(&remote, settings)))
+            .then(|| remote.heard_ms.saturating_add(self.down_ms(&remote, settings)))
     }
 
     /// Lets time pass. Returns whether the state has changed.
@@ -335,9 +350,10 @@ impl Session {
         }
     }
 
-    /// When a hello is due, or the link is down.
-    pub(crate) fn due_ms(&self, settings: &Settings) -> u64 {
-        self.send_ms.min(self.expires_ms(settings).unwrap_or(u64::MAX))
+    /// When a hello is due, or the link is doubted, or down.
+    pub(crate) fn due_ms(&self, settings: &Settings, now_ms: u64) -> u64 {
+        let late = self.late_at_ms(settings).filter(|at| *at > now_ms);
+        self.send_ms.min(late.or(self.expires_ms(settings)).unwrap_or(u64::MAX))
     }
 
     /// The hello to send now, if one is due. `boot` and `number` are those of this router. `jitter` is from 0 to 1.

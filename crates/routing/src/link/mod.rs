@@ -13,21 +13,20 @@ use crate::status::HelloState;
 use self::damping::Penalty;
 use self::hello::Session;
 
-/// How far routes may go through a link. A router uses the ways of the highest standing that it has to a destination.
-///
-/// Hellos may come late because a busy machine let nobody run. So a link that works, or seemed to work a moment ago, is
-/// never taken away from a destination that has no other way.
+/// How far routes may go through a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Standing {
     /// Not at all.
     Down,
-    /// Its hellos stopped a moment ago. They may only be late.
-    Doubted,
-    /// It works, and was down recently, or flaps.
+    /// It works, and was down recently, or flaps: it costs more, by [`HELD_COST`].
     Held,
     /// Wherever it is best.
     Used,
 }
+
+/// What a link costs more that was down recently, or flaps. So it is left alone where another way is not much longer, and
+/// a destination that has no other way does not lose this one.
+pub(crate) const HELD_COST: u64 = 4;
 
 /// A face to a neighbour.
 #[derive(Debug)]
@@ -47,10 +46,10 @@ pub(crate) struct Link {
     face_is_up: bool,
     /// When the last sync Interest arrived.
     pub(crate) synced_ms: u64,
-    /// Not used before this, unless there is no other way.
+    /// It costs more until then.
     hold_until_ms: u64,
-    /// Until then, hellos that stopped may only be late.
-    doubt_until_ms: u64,
+    /// Hellos are late. The forwarder uses other nexthops where it has some, and nobody else is told.
+    pub(crate) is_doubted: bool,
     pub(crate) downs: u64,
     pub(crate) last_down: Option<DownReason>,
 }
@@ -59,12 +58,15 @@ pub(crate) struct Link {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     Down(DownReason),
-    /// It has been down for so long that hellos are not only late.
-    Dead,
-    /// It works. Until it is used, it is there for destinations without another way. `damped_ms`: it flaps, and is not
-    /// used for so long.
-    Held { damped_ms: Option<u64> },
+    /// It works again. `damped_ms`: it flaps, and costs more for so long.
+    Held {
+        damped_ms: Option<u64>,
+    },
     Used,
+    /// Hellos are late.
+    Doubted,
+    /// They are there.
+    Trusted,
 }
 
 impl Link {
@@ -82,7 +84,7 @@ impl Link {
             face_is_up: true,
             synced_ms: now_ms,
             hold_until_ms: 0,
-            doubt_until_ms: 0,
+            is_doubted: false,
             downs: 0,
             last_down: None,
         }
@@ -130,17 +132,11 @@ impl Link {
     pub(crate) fn update(&mut self, config: &Config, now_ms: u64) -> Option<Change> {
         let fault = self.fault(config, now_ms);
         if let Some(why) = fault {
-            let may_be_late = matches!(why, DownReason::Hello | DownReason::Told);
             let worked = std::mem::replace(&mut self.works, false);
             if !worked {
-                let is_over = !may_be_late || now_ms >= self.doubt_until_ms;
-                return (self.standing == Standing::Doubted && is_over).then(|| {
-                    self.standing = Standing::Down;
-                    Change::Dead
-                });
+                return None;
             }
-            self.standing = if may_be_late { Standing::Doubted } else { Standing::Down };
-            self.doubt_until_ms = now_ms.saturating_add(self.session.doubt_ms(&config.hello));
+            (self.standing, self.is_doubted) = (Standing::Down, false);
             self.downs += 1;
             self.last_down = Some(why);
             if config.damping.enabled && why != DownReason::Removed {
@@ -156,23 +152,30 @@ impl Link {
         }
         let damped_ms = self.damped_ms(config, now_ms);
         if now_ms >= self.hold_until_ms && damped_ms.is_none() {
-            let is_new = self.standing != Standing::Used;
-            self.standing = Standing::Used;
-            return is_new.then_some(Change::Used);
+            if self.standing != Standing::Used {
+                self.standing = Standing::Used;
+                return Some(Change::Used);
+            }
+            return self.doubt(config, now_ms);
         }
-        let is_new = self.standing < Standing::Held;
-        if is_new {
+        if self.standing < Standing::Held {
             self.standing = Standing::Held;
+            return Some(Change::Held { damped_ms });
         }
-        is_new.then_some(Change::Held { damped_ms })
+        self.doubt(config, now_ms)
+    }
+
+    fn doubt(&mut self, config: &Config, now_ms: u64) -> Option<Change> {
+        let is_late = self.session.is_late(&config.hello, now_ms);
+        let was_late = std::mem::replace(&mut self.is_doubted, is_late);
+        (is_late != was_late).then_some(if is_late { Change::Doubted } else { Change::Trusted })
     }
 
     /// When [`Link::update`] may find something.
     pub(crate) fn due_ms(&self, config: &Config, now_ms: u64) -> u64 {
         if !self.works {
             // Only an event brings it back. When it is silent, it is removed.
-            let dead = if self.standing == Standing::Doubted { self.doubt_until_ms } else { u64::MAX };
-            return dead.min(self.silent_at_ms(config));
+            return self.silent_at_ms(config);
         }
         let mut due = self.silent_at_ms(config);
         if self.standing != Standing::Used {

@@ -127,23 +127,19 @@ impl Router {
         }
     }
 
-    /// All ways to a router, by neighbour, of the highest standing that there is.
+    /// All ways to a router, by neighbour.
     fn ways(&self, id: RouterId) -> Vec<Way> {
         let origin = self.routers.name(id);
         let way = |(neighbour, state): (&RouterId, &crate::neighbours::Neighbour)| {
             let told = state.told_cost(id)?;
-            let link = state.link_cost()?;
             let added = match self.config.policy.added_cost(origin, self.routers.name(*neighbour)).verdict {
                 Verdict::Cost(cost) => cost,
                 Verdict::Permit | Verdict::Deny => 0,
             };
-            let standing = state.standing();
-            Some(Way { neighbour: *neighbour, told, link, added, standing }).filter(|way| way.cost() < INFINITY)
+            let link = state.link_cost(told.saturating_add(added))?;
+            Some(Way { neighbour: *neighbour, told, link, added }).filter(|way| way.cost() < INFINITY)
         };
-        let mut ways: Vec<Way> = self.neighbours.iter().filter_map(way).collect();
-        let highest = ways.iter().map(|way| way.standing).max();
-        ways.retain(|way| Some(way.standing) == highest);
-        ways
+        self.neighbours.iter().filter_map(way).collect()
     }
 
     fn best(&self, ways: &[Way]) -> Option<Best> {
@@ -240,7 +236,7 @@ impl Router {
         self.routers.get_mut(id).publisher.stop();
     }
 
-    /// All ways to a prefix, of the highest standing that there is.
+    /// All ways to a prefix.
     pub(super) fn prefix_ways(&self, id: PrefixId) -> Vec<PrefixWay> {
         let prefix = self.prefixes.get(id);
         let mut ways = Vec::new();
@@ -258,8 +254,6 @@ impl Router {
                 ways.push(PrefixWay { exit: *exit, way: *way, is_permitted: ruling.permits(), rule: ruling.rule });
             }
         }
-        let highest = ways.iter().map(|way| way.way.standing).max();
-        ways.retain(|way| Some(way.way.standing) == highest);
         ways
     }
 

@@ -135,9 +135,10 @@ pub struct Hello {
     pub interval: Duration,
     /// Interval while the neighbour does not answer. It may not speak hellos at all.
     pub slow_interval: Duration,
-    /// A link is down if so many hellos in a row are missing.
+    /// A link is left alone if so many hellos in a row are missing, and down if 5/3 as many are missing. If hellos came
+    /// late recently, up to twice as many.
     pub multiplier: u8,
-    /// A link that was down must be up for so long before it is used.
+    /// A link that was down must be up for so long before it is used. Until then, it costs 4 more.
     pub hold_down: Duration,
 }
 
@@ -160,7 +161,7 @@ pub struct Damping {
     pub enabled: bool,
     /// Penalty of a link that goes down.
     pub penalty: u32,
-    /// A link with this penalty is not used.
+    /// A link with this penalty costs 4 more.
     pub suppress: u32,
     /// It is used again below this penalty.
     pub reuse: u32,

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use byname_wire::FaceId;
 
 use crate::ids::RouterId;
-use crate::link::Link;
+use crate::link::{HELD_COST, Link, Standing};
+use crate::rib::INFINITY;
 
 /// What a neighbour tells of a router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,18 +51,31 @@ impl Neighbour {
         self.told.get(&router).or_else(|| self.stale.get(&router)).map(|told| told.cost)
     }
 
-    /// The links that are used, with the lowest cost: those by which the neighbour has configured this router, if there
-    /// are any.
+    /// The highest standing of its links.
+    pub(crate) fn standing(&self) -> Standing {
+        self.links.iter().map(|link| link.standing).max().unwrap_or(Standing::Down)
+    }
+
+    /// The links that routes may go through: those of the highest standing, with the lowest cost. Those by which the
+    /// neighbour has configured this router, if there are any.
     pub(crate) fn used_links(&self) -> impl Iterator<Item = &Link> {
-        let has_active = self.links.iter().any(|link| link.is_used && link.is_active);
-        let fits = move |link: &&Link| link.is_used && (link.is_active || !has_active);
+        let standing = self.standing();
+        let stands = move |link: &Link| link.standing == standing && standing > Standing::Down;
+        let has_active = self.links.iter().any(|link| stands(link) && link.is_active);
+        let fits = move |link: &&Link| stands(link) && (link.is_active || !has_active);
         let cost = self.links.iter().filter(fits).map(|link| link.cost).min();
         self.links.iter().filter(fits).filter(move |link| Some(link.cost) == cost)
     }
 
-    /// Cost of the links that are used. `None`: there are none.
-    pub(crate) fn link_cost(&self) -> Option<u64> {
-        self.used_links().map(|link| link.cost).next()
+    /// Cost of these links, for a way that costs `further` from the neighbour on. `None`: there are none.
+    pub(crate) fn link_cost(&self, further: u64) -> Option<u64> {
+        let link = self.used_links().next()?;
+        let more = match link.standing {
+            // Nothing becomes unreachable by that.
+            Standing::Held => HELD_COST.min((INFINITY - 1).saturating_sub(further.saturating_add(link.cost))),
+            Standing::Used | Standing::Down => 0,
+        };
+        Some(link.cost + more)
     }
 
     /// The face for its advertisements: one that is used, or else the one that was heard last.

@@ -79,7 +79,7 @@ impl fmt::Display for Note {
             Note::LinkUp { router, face } => write!(f, "the neighbour {router} is up on face {face}"),
             Note::LinkDown { router, face, why } => write!(f, "the neighbour {router} on face {face} is down: {why}"),
             Note::LinkDamped { router, face, for_ms } => {
-                write!(f, "the link to {router} on face {face} flaps, and is not used for {for_ms} ms")
+                write!(f, "the link to {router} on face {face} flaps, and costs more for {for_ms} ms")
             }
             Note::LinkReleased { router, face } => write!(f, "the link to {router} on face {face} is used again"),
             Note::RouterReachable { router } => write!(f, "the router {router} is reachable"),

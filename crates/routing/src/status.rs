@@ -73,7 +73,7 @@ pub struct LinkStatus {
     pub cost: u64,
     /// Hellos.
     pub hello: HelloState,
-    /// Whether routes go through it.
+    /// Whether it works, and does not cost more because it was down recently.
     pub is_used: bool,
     /// Milliseconds until a damped link is used again.
     pub damped_ms: Option<u64>,

@@ -11,6 +11,12 @@
 //! - A hello has its sender's start and a number that grows, so that no hello can be repeated by others.
 //! - A neighbour that has never said hello counts as working ([`HelloState::Silent`]): it may be ndnd, which does not
 //!   know hellos. Its sync Interests show that it lives.
+//! - On a busy machine, hellos come late now and then. So there are two times. After the detection time, the link is
+//!   doubted: this router alone prefers its other nexthops. After [`DOWN_FACTOR`] times as long, the link is down, the
+//!   other side is told so, and the routes change. And the times adapt: a silence counts only if it is longer than the
+//!   longest one of late that ended, and one interval more ([`Gaps`]).
+//! - A neighbour that was heard a moment ago is sent hellos in the short interval, although the session is down: one lost
+//!   packet shall not make a link wait for a second.
 
 use byname_wire::DecodeError;
 use byname_wire::tlv::{self, Reader};
@@ -34,6 +40,12 @@ const URIS_MAX: usize = 4;
 const URI_BYTES_MAX: usize = 128;
 /// Longest interval that a neighbour may demand.
 const INTERVAL_MAX_MS: u64 = 60_000;
+/// A silence is remembered for this time to twice this time.
+const GAP_MEMORY_MS: u64 = 15_000;
+/// Silences that end make the time for detection at most so many times longer.
+const DETECTION_FACTOR_MAX: u64 = 2;
+/// A link is down after this many times the detection time: 5/3, so after five hellos where three are waited for.
+const DOWN_FACTOR: (u64, u64) = (5, 3);
 
 /// The content of a hello.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,6 +146,30 @@ struct Remote {
     heard_ms: u64,
 }
 
+/// The longest silences between two hellos, of late.
+#[derive(Debug, Clone, Copy, Default)]
+struct Gaps {
+    /// Of this period and of the one before.
+    longest_ms: [u64; 2],
+    since_ms: u64,
+}
+
+impl Gaps {
+    /// A silence has ended.
+    fn add(&mut self, gap_ms: u64, now_ms: u64) {
+        let age_ms = now_ms.saturating_sub(self.since_ms);
+        if age_ms >= GAP_MEMORY_MS {
+            let before_ms = if age_ms < 2 * GAP_MEMORY_MS { self.longest_ms[0] } else { 0 };
+            *self = Gaps { longest_ms: [0, before_ms], since_ms: now_ms };
+        }
+        self.longest_ms[0] = self.longest_ms[0].max(gap_ms);
+    }
+
+    fn longest_ms(&self) -> u64 {
+        self.longest_ms[0].max(self.longest_ms[1])
+    }
+}
+
 /// The hellos of one link.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -142,6 +178,7 @@ pub(crate) struct Session {
     remote: Option<Remote>,
     send_ms: u64,
     down_reason: DownReason,
+    gaps: Gaps,
 }
 
 impl Session {
@@ -153,6 +190,7 @@ impl Session {
             remote: None,
             send_ms: now_ms,
             down_reason: DownReason::Hello,
+            gaps: Gaps::default(),
         }
     }
 
@@ -185,11 +223,23 @@ impl Session {
     }
 
     /// Takes a hello whose signature is right. Returns whether it was new.
-    pub(crate) fn receive(&mut self, hello: &Hello, now_ms: u64) -> bool {
+    pub(crate) fn receive(&mut self, hello: &Hello, settings: &Settings, now_ms: u64) -> bool {
         if !self.may_take(hello) {
             return false;
         }
         let is_new_start = self.remote.is_some_and(|remote| hello.boot > remote.last.0);
+        if let Some(remote) = self.remote.filter(|_| !is_new_start) {
+            let gap_ms = now_ms.saturating_sub(remote.heard_ms);
+            let was_up = match self.state {
+                HelloState::Up => true,
+                // They were only late.
+                HelloState::Down => self.down_reason == DownReason::Hello && self.was_heard_just_now(settings, now_ms),
+                HelloState::Silent | HelloState::Init => false,
+            };
+            if was_up {
+                self.gaps.add(gap_ms, now_ms);
+            }
+        }
         self.remote = Some(Remote {
             discriminator: hello.my_discriminator,
             interval_ms: hello.interval_ms,
@@ -220,16 +270,49 @@ impl Session {
         true
     }
 
+    /// The interval of both sides.
+    fn interval_ms(remote: &Remote, settings: &Settings) -> u64 {
+        remote.interval_ms.max(settings.interval.as_millis() as u64)
+    }
+
+    /// Milliseconds without a hello after which the link is doubted, on a machine that is not busy.
+    fn base_ms(remote: &Remote, settings: &Settings) -> u64 {
+        Session::interval_ms(remote, settings).saturating_mul(u64::from(remote.multiplier))
+    }
+
+    /// Milliseconds without a hello after which the link is doubted.
+    fn detection_ms(&self, remote: &Remote, settings: &Settings) -> u64 {
+        let base_ms = Session::base_ms(remote, settings);
+        let adapted_ms = self.gaps.longest_ms().saturating_add(Session::interval_ms(remote, settings));
+        adapted_ms.clamp(base_ms, base_ms.saturating_mul(DETECTION_FACTOR_MAX))
+    }
+
     /// Milliseconds without a hello after which the link is down.
-    fn detection_ms(remote: &Remote, settings: &Settings) -> u64 {
-        let interval_ms = remote.interval_ms.max(settings.interval.as_millis() as u64);
-        interval_ms.saturating_mul(u64::from(remote.multiplier))
+    fn down_ms(&self, remote: &Remote, settings: &Settings) -> u64 {
+        self.detection_ms(remote, settings).saturating_mul(DOWN_FACTOR.0) / DOWN_FACTOR.1
+    }
+
+    /// When the link is doubted, if no hello comes before.
+    fn late_at_ms(&self, settings: &Settings) -> Option<u64> {
+        let remote = self.remote.filter(|_| self.state == HelloState::Up)?;
+        Some(remote.heard_ms.saturating_add(self.detection_ms(&remote, settings)))
+    }
+
+    /// Whether the link is doubted.
+    pub(crate) fn is_late(&self, settings: &Settings, now_ms: u64) -> bool {
+        self.late_at_ms(settings).is_some_and(|at| now_ms >= at)
+    }
+
+    /// Whether a neighbour that is down was heard so recently that it may only have been late.
+    fn was_heard_just_now(&self, settings: &Settings, now_ms: u64) -> bool {
+        let within_ms = |remote: &Remote| 2 * self.down_ms(remote, settings);
+        self.remote.is_some_and(|remote| now_ms < remote.heard_ms.saturating_add(within_ms(&remote)))
     }
 
     fn expires_ms(&self, settings: &Settings) -> Option<u64> {
         let remote = self.remote?;
         matches!(self.state, HelloState::Init | HelloState::Up)
-            .then(|| remote.heard_ms.saturating_add(Session::detection_ms(&remote, settings)))
+            .then(|| remote.heard_ms.saturating_add(self.down_ms(&remote, settings)))
     }
 
     /// Lets time pass. Returns whether the state has changed.
@@ -267,9 +350,10 @@ impl Session {
         }
     }
 
-    /// When a hello is due, or the link is down.
-    pub(crate) fn due_ms(&self, settings: &Settings) -> u64 {
-        self.send_ms.min(self.expires_ms(settings).unwrap_or(u64::MAX))
+    /// When a hello is due, or the link is doubted, or down.
+    pub(crate) fn due_ms(&self, settings: &Settings, now_ms: u64) -> u64 {
+        let late = self.late_at_ms(settings).filter(|at| *at > now_ms);
+        self.send_ms.min(late.or(self.expires_ms(settings)).unwrap_or(u64::MAX))
     }
 
     /// The hello to send now, if one is due. `boot` and `number` are those of this router. `jitter` is from 0 to 1.
@@ -286,6 +370,9 @@ impl Session {
         let fast_ms = settings.interval.as_millis() as u64;
         let interval_ms = match (self.state, self.remote) {
             (HelloState::Up, Some(remote)) => fast_ms.max(remote.interval_ms),
+            (HelloState::Down | HelloState::Init, Some(remote)) if self.was_heard_just_now(settings, now_ms) => {
+                fast_ms.max(remote.interval_ms)
+            }
             _ => settings.slow_interval.as_millis().max(1) as u64,
         };
         self.send_ms = now_ms + interval_ms - (interval_ms as f64 / 4.0 * jitter) as u64;

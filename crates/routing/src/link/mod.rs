@@ -13,6 +13,21 @@ use crate::status::HelloState;
 use self::damping::Penalty;
 use self::hello::Session;
 
+/// How far routes may go through a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Standing {
+    /// Not at all.
+    Down,
+    /// It works, and was down recently, or flaps: it costs more, by [`HELD_COST`].
+    Held,
+    /// Wherever it is best.
+    Used,
+}
+
+/// What a link costs more that was down recently, or flaps. So it is left alone where another way is not much longer, and
+/// a destination that has no other way does not lose this one.
+pub(crate) const HELD_COST: u64 = 4;
+
 /// A face to a neighbour.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -25,15 +40,16 @@ pub(crate) struct Link {
     pub(crate) cost: u64,
     pub(crate) session: Session,
     penalty: Penalty,
-    /// Whether routes go through it.
-    pub(crate) is_used: bool,
+    pub(crate) standing: Standing,
     /// Whether it was working when that was last looked at.
     works: bool,
     face_is_up: bool,
     /// When the last sync Interest arrived.
     pub(crate) synced_ms: u64,
-    /// Not used before this.
+    /// It costs more until then.
     hold_until_ms: u64,
+    /// Hellos are late. The forwarder uses other nexthops where it has some, and nobody else is told.
+    pub(crate) is_doubted: bool,
     pub(crate) downs: u64,
     pub(crate) last_down: Option<DownReason>,
 }
@@ -42,9 +58,15 @@ pub(crate) struct Link {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     Down(DownReason),
-    /// It flaps: it works, and is not used for so long.
-    Damped(u64),
+    /// It works again. `damped_ms`: it flaps, and costs more for so long.
+    Held {
+        damped_ms: Option<u64>,
+    },
     Used,
+    /// Hellos are late.
+    Doubted,
+    /// They are there.
+    Trusted,
 }
 
 impl Link {
@@ -57,11 +79,12 @@ impl Link {
             cost: 1,
             session,
             penalty: Penalty::default(),
-            is_used: false,
+            standing: Standing::Down,
             works: false,
             face_is_up: true,
             synced_ms: now_ms,
             hold_until_ms: 0,
+            is_doubted: false,
             downs: 0,
             last_down: None,
         }
@@ -113,7 +136,7 @@ impl Link {
             if !worked {
                 return None;
             }
-            self.is_used = false;
+            (self.standing, self.is_doubted) = (Standing::Down, false);
             self.downs += 1;
             self.last_down = Some(why);
             if config.damping.enabled && why != DownReason::Removed {
@@ -126,16 +149,26 @@ impl Link {
             if self.downs > 0 {
                 self.hold_until_ms = now_ms.saturating_add(config.hello.hold_down.as_millis() as u64);
             }
-            if let Some(for_ms) = self.damped_ms(config, now_ms) {
-                return Some(Change::Damped(for_ms));
+        }
+        let damped_ms = self.damped_ms(config, now_ms);
+        if now_ms >= self.hold_until_ms && damped_ms.is_none() {
+            if self.standing != Standing::Used {
+                self.standing = Standing::Used;
+                return Some(Change::Used);
             }
+            return self.doubt(config, now_ms);
         }
-        let is_free = now_ms >= self.hold_until_ms && self.damped_ms(config, now_ms).is_none();
-        if is_free && !self.is_used {
-            self.is_used = true;
-            return Some(Change::Used);
+        if self.standing < Standing::Held {
+            self.standing = Standing::Held;
+            return Some(Change::Held { damped_ms });
         }
-        None
+        self.doubt(config, now_ms)
+    }
+
+    fn doubt(&mut self, config: &Config, now_ms: u64) -> Option<Change> {
+        let is_late = self.session.is_late(&config.hello, now_ms);
+        let was_late = std::mem::replace(&mut self.is_doubted, is_late);
+        (is_late != was_late).then_some(if is_late { Change::Doubted } else { Change::Trusted })
     }
 
     /// When [`Link::update`] may find something.
@@ -145,7 +178,7 @@ impl Link {
             return self.silent_at_ms(config);
         }
         let mut due = self.silent_at_ms(config);
-        if !self.is_used {
+        if self.standing != Standing::Used {
             let damped = self.damped_ms(config, now_ms).map_or(0, |ms| now_ms.saturating_add(ms));
             due = due.min(self.hold_until_ms.max(damped).max(now_ms + 1));
         }

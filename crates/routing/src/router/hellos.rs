@@ -8,6 +8,7 @@ use rand::RngExt;
 use crate::ids::RouterId;
 use crate::link::hello::Hello;
 use crate::names;
+use crate::status::HelloState;
 
 use super::checks::Check;
 use super::{NEIGHBOURS, Router};
@@ -38,9 +39,14 @@ impl Router {
         let now_ms = self.now_ms();
         let Some(id) = self.routers.find(router) else { return };
         let Some(link) = self.neighbours.get_mut(&id).and_then(|neighbour| neighbour.link_mut(face)) else { return };
-        if !link.session.receive(hello, now_ms) {
+        let before = link.session.state();
+        if !link.session.receive(hello, &self.config.hello, now_ms) {
             self.counters.replayed += 1;
             return;
+        }
+        if link.session.state() == HelloState::Up && before != HelloState::Up {
+            // No sync Interest arrived while it was down. That is no second reason to take it for dead.
+            link.synced_ms = now_ms;
         }
         self.counters.hellos_in += 1;
         self.routers.get_mut(id).greeted = Some((hello.boot, hello.number));

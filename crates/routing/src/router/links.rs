@@ -6,7 +6,7 @@ use rand::RngExt;
 use crate::action::Action;
 use crate::ids::RouterId;
 use crate::link::hello::Session;
-use crate::link::{Change, Link};
+use crate::link::{Change, Link, Standing};
 use crate::names;
 use crate::neighbours::Neighbour;
 use crate::note::{DownReason, Note};
@@ -70,7 +70,8 @@ impl Router {
             return true;
         }
         if neighbour.links.len() >= links_max {
-            let unused = neighbour.links.iter().find(|link| !link.is_used).map(|link| link.face);
+            let unused = neighbour.links.iter().filter(|link| link.standing < Standing::Used);
+            let unused = unused.min_by_key(|link| link.standing).map(|link| link.face);
             let Some(unused) = unused else {
                 self.counters.over_limit += 1;
                 return false;
@@ -145,16 +146,20 @@ impl Router {
         match change {
             Change::Down(why) => {
                 self.counters.links_down += 1;
-                let is_used = |neighbour: &Neighbour| neighbour.link(face).is_some_and(|link| link.is_used);
-                if !self.neighbours.values().any(is_used) {
-                    self.act(Action::Suspend { face });
-                }
+                self.suspend(face);
                 self.note(Note::LinkDown { router, face, why });
                 self.mark_neighbour(id);
             }
-            Change::Damped(for_ms) => {
-                self.counters.links_damped += 1;
-                self.note(Note::LinkDamped { router, face, for_ms });
+            Change::Doubted => self.suspend(face),
+            Change::Trusted => self.act(Action::Resume { face }),
+            Change::Held { damped_ms } => {
+                if let Some(for_ms) = damped_ms {
+                    self.counters.links_damped += 1;
+                    self.note(Note::LinkDamped { router, face, for_ms });
+                }
+                self.act(Action::Resume { face });
+                self.mark_neighbour(id);
+                self.send_advertisement_syncs(Some(face));
             }
             Change::Used => {
                 let downs =
@@ -173,6 +178,19 @@ impl Router {
         }
     }
 
+    /// The forwarder uses other nexthops where it has some, unless another neighbour on this face is heard.
+    fn suspend(&mut self, face: FaceId) {
+        let is_heard = |link: &Link| link.standing > Standing::Down && !link.is_doubted;
+        if !self.neighbours.values().any(|neighbour| neighbour.link(face).is_some_and(is_heard)) {
+            self.act(Action::Suspend { face });
+        }
+    }
+
+    /// Whether hellos are late somewhere, so that faces are suspended whose routes stay.
+    pub fn has_doubts(&self) -> bool {
+        self.neighbours.values().flat_map(|neighbour| &neighbour.links).any(|link| link.is_doubted)
+    }
+
     /// The ways through a neighbour may have changed.
     pub(super) fn mark_neighbour(&mut self, id: RouterId) {
         if let Some(neighbour) = self.neighbours.get(&id) {
@@ -184,8 +202,9 @@ impl Router {
         let Some(neighbour) = self.neighbours.get_mut(&id) else { return };
         let Some(place) = neighbour.links.iter().position(|link| link.face == face) else { return };
         let link = neighbour.links.remove(place);
-        if link.is_used {
-            self.on_link_changed(id, face, Change::Down(why));
+        match link.standing {
+            Standing::Used | Standing::Held => self.on_link_changed(id, face, Change::Down(why)),
+            Standing::Down => {}
         }
         self.unregister_link(id, face);
         if self.neighbours.get(&id).is_some_and(|neighbour| neighbour.links.is_empty()) {
@@ -255,7 +274,8 @@ impl Router {
         let now_ms = self.now_ms();
         let links = self.neighbours.values().flat_map(|neighbour| &neighbour.links);
         let due = links.map(|link| {
-            let hello = if self.config.hello.enabled { link.session.due_ms(&self.config.hello) } else { MS_MAX };
+            let settings = &self.config.hello;
+            let hello = if settings.enabled { link.session.due_ms(settings, now_ms) } else { MS_MAX };
             hello.min(link.due_ms(&self.config, now_ms))
         });
         due.min().unwrap_or(MS_MAX)

@@ -4,7 +4,7 @@ use byname_wire::{FaceId, Name, NameRef};
 
 use crate::explain::{ExitReason, Explanation, LocalExit, WayReason, WayUse};
 use crate::ids::{PrefixId, RouterId, SELF};
-use crate::link::Link;
+use crate::link::{Link, Standing};
 use crate::neighbours::Neighbour;
 use crate::policy::{PolicyRule, Ruling, Verdict};
 use crate::prefixes::{Installed, Prefix};
@@ -71,7 +71,7 @@ impl Router {
             is_active: link.is_active,
             cost: link.cost + added,
             hello: link.session.state(),
-            is_used: link.is_used,
+            is_used: link.standing == Standing::Used,
             damped_ms: link.damped_ms(&self.config, now_ms),
             downs: link.downs,
             last_down: link.last_down,

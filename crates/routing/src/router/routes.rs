@@ -132,11 +132,11 @@ impl Router {
         let origin = self.routers.name(id);
         let way = |(neighbour, state): (&RouterId, &crate::neighbours::Neighbour)| {
             let told = state.told_cost(id)?;
-            let link = state.link_cost()?;
             let added = match self.config.policy.added_cost(origin, self.routers.name(*neighbour)).verdict {
                 Verdict::Cost(cost) => cost,
                 Verdict::Permit | Verdict::Deny => 0,
             };
+            let link = state.link_cost(told.saturating_add(added))?;
             Some(Way { neighbour: *neighbour, told, link, added }).filter(|way| way.cost() < INFINITY)
         };
         self.neighbours.iter().filter_map(way).collect()

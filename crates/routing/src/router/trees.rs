@@ -7,6 +7,7 @@ use byname_wire::{FaceId, Name};
 
 use crate::action::Action;
 use crate::ids::RouterId;
+use crate::link::Standing;
 use crate::names;
 use crate::neighbours::Neighbour;
 use crate::trees::{Heard, Message, Place};
@@ -69,8 +70,11 @@ impl Router {
         if !self.trees.is_on() {
             return;
         }
-        let link =
-            |neighbour: &Neighbour| neighbour.used_links().min_by_key(|link| link.face).map(|of| (of.face, of.cost));
+        // A place on another branch is worth more than a link that may be dead.
+        let link = |neighbour: &Neighbour| {
+            let used = neighbour.used_links().filter(|link| link.standing == Standing::Used);
+            used.min_by_key(|link| link.face).map(|of| (of.face, of.cost))
+        };
         let links = self.neighbours.iter().filter_map(|(id, neighbour)| Some((*id, link(neighbour)?)));
         let links: BTreeMap<RouterId, (FaceId, u64)> = links.collect();
         // Most events change no link. Trees know neighbours by digests of their names, which take long to compute.

@@ -110,6 +110,25 @@ fn walk(net: &Net, start: usize, prefix: &Name, servers: &BTreeSet<usize>) {
     }
 }
 
+/// Whether an Interest that a node sends now reaches one that serves its prefix.
+pub fn arrives(net: &Net, start: usize, prefix: &str) -> bool {
+    let prefix: Name = prefix.parse().unwrap();
+    let (mut node, mut from) = (start, None);
+    // More hops are a loop.
+    for _ in 0..net.nodes.len() {
+        if net.nodes[node].served.contains(&prefix) {
+            return true;
+        }
+        let Some(out) = net.nodes[node].next_hops(&prefix, from).first().copied().flatten() else { return false };
+        let Some(peer) = net.nodes[node].peer(out) else { return false };
+        if !net.links.iter().enumerate().any(|(link, state)| face(link) == out && state.is_up) {
+            return false;
+        }
+        (node, from) = (peer, Some(out));
+    }
+    false
+}
+
 /// Checks that an alternative leads to the prefix without coming back, as long as only its owner's best ways fail.
 pub fn check_alternatives(net: &Net, prefix: &Name) -> usize {
     let mut found = 0;
@@ -142,6 +161,7 @@ pub fn next_link(net: &Net, node: usize, prefix: &str) -> Option<usize> {
     let prefix: Name = prefix.parse().unwrap();
     let suspended = &net.nodes[node].suspended;
     let routes = routes(net, node, &prefix);
-    let used = routes.iter().find(|(out, _)| !suspended.contains(out))?;
+    // A suspended face is used only where there is no other.
+    let used = routes.iter().find(|(out, _)| !suspended.contains(out)).or(routes.first())?;
     (0..net.links.len()).find(|link| face(*link) == used.0)
 }

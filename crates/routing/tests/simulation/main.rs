@@ -1,5 +1,6 @@
 //! Networks of routers in virtual time.
 
+mod busy;
 mod changes;
 mod checks;
 mod flooding;

@@ -63,6 +63,8 @@ pub struct Node {
     pub is_running: bool,
     /// Until then nothing runs on this node.
     pub stands_until_ms: u64,
+    /// Until then its forwarder does not run. Packets wait, and the routing process hears nothing.
+    pub deaf_until_ms: u64,
     ends: Vec<End>,
     multicast: BTreeSet<Name>,
     pending: HashMap<Name, (u64, BTreeSet<Option<FaceId>>)>,
@@ -230,7 +232,8 @@ impl Net {
             let node = match &what {
                 What::Arrive(node, ..) | What::Wake(node) => *node,
             };
-            let stands_until_ms = self.nodes[node].stands_until_ms;
+            let deaf_until_ms = if matches!(what, What::Arrive(..)) { self.nodes[node].deaf_until_ms } else { 0 };
+            let stands_until_ms = self.nodes[node].stands_until_ms.max(deaf_until_ms);
             if stands_until_ms > self.now_ms {
                 self.push(stands_until_ms, what);
                 continue;
@@ -425,6 +428,7 @@ impl Node {
             revoked: BTreeSet::new(),
             is_running: true,
             stands_until_ms: 0,
+            deaf_until_ms: 0,
             ends: Vec::new(),
             multicast: BTreeSet::new(),
             pending: HashMap::new(),
@@ -441,7 +445,8 @@ impl Node {
         self.ends.iter().find(|end| face(end.link) == out).map(|end| end.node)
     }
 
-    fn next_hops(&self, name: &Name, from: Option<FaceId>) -> Vec<Option<FaceId>> {
+    /// Where it would send an Interest that came from a face.
+    pub fn next_hops(&self, name: &Name, from: Option<FaceId>) -> Vec<Option<FaceId>> {
         let prefixes = (0..=name.as_ref().len()).rev().map(|depth| name.as_ref().prefix(depth).to_name());
         let Some(prefix) = prefixes.into_iter().find(|prefix| self.fib.contains_key(prefix)) else {
             return Vec::new();

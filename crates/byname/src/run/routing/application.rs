@@ -291,7 +291,8 @@ impl Application {
             self.set(what, parameters, now);
         }
         self.register(now);
-        if self.registrations.is_settled() && self.core.is_settled() {
+        // A face that is only doubted is suspended, although no route changes.
+        if self.registrations.is_settled() && self.core.is_settled() && !self.core.has_doubts() {
             self.suspensions.end_all();
         }
         self.suspend(now);

@@ -32,7 +32,7 @@ fn run(sides: &mut [Side; 2], from_ms: u64, to_ms: u64, loses: impl Fn(usize) ->
             if !loses(from) {
                 let to = &mut sides[1 - from].session;
                 let before = to.state();
-                to.receive(&hello, now_ms);
+                to.receive(&hello, &Settings::default(), now_ms);
                 if to.state() == HelloState::Down && before != HelloState::Down {
                     downs[1 - from].get_or_insert(now_ms);
                 }
@@ -80,11 +80,48 @@ fn a_cut_is_seen_in_less_than_300_ms_and_healed() {
     let mut sides = [Side::new(7, 100), Side::new(8, 100)];
     assert_eq!(run(&mut sides, 0, 2000, |_| false), [None, None]);
     assert_eq!(states(&sides), [HelloState::Up, HelloState::Up]);
-    let downs = run(&mut sides, 2000, 2300, |_| true);
-    assert!(downs.iter().all(|at| at.is_some_and(|at| at < 2300)), "{downs:?}");
-    run(&mut sides, 2300, 10_000, |_| true);
+    assert_eq!(run(&mut sides, 2000, 2300, |_| true), [None, None], "the other nexthops come first");
+    assert!(sides.iter().all(|side| side.session.is_late(&Settings::default(), 2300)));
+    let downs = run(&mut sides, 2300, 2420, |_| true);
+    assert!(downs.iter().all(|at| at.is_some_and(|at| at < 2420)), "{downs:?}");
+    run(&mut sides, 2420, 10_000, |_| true);
     assert_eq!(states(&sides), [HelloState::Down, HelloState::Down]);
     run(&mut sides, 10_000, 12_000, |_| false);
+    assert_eq!(states(&sides), [HelloState::Up, HelloState::Up]);
+}
+
+/// Hellos of the first side are lost for so long, from a time when all is well. Returns when the second side took it for
+/// dead.
+fn silence(sides: &mut [Side; 2], from_ms: u64, for_ms: u64) -> Option<u64> {
+    let downs = run(sides, from_ms, from_ms + for_ms, |from| from == 0);
+    run(sides, from_ms + for_ms, from_ms + 3000, |_| false);
+    assert_eq!(states(sides), [HelloState::Up, HelloState::Up], "it is forgiven");
+    downs[1].map(|at| at - from_ms)
+}
+
+#[test]
+fn a_silence_that_ended_makes_the_next_one_count_later() {
+    let mut sides = [Side::new(7, 100), Side::new(8, 100)];
+    run(&mut sides, 0, 3000, |_| false);
+    assert!(silence(&mut sides, 3000, 430).is_some_and(|after| after <= 400), "it is a surprise");
+    assert_eq!(silence(&mut sides, 6000, 430), None, "it is no surprise any more");
+    // A longer silence counts, however often there was one: a link that is dead is found.
+    for round in 3..8 {
+        let after = silence(&mut sides, round * 3000, 900);
+        assert!(after.is_some_and(|after| (400..=800).contains(&after)), "{after:?}");
+    }
+    // All is forgotten after a while.
+    run(&mut sides, 24_000, 24_000 + 3 * GAP_MEMORY_MS, |_| false);
+    assert!(silence(&mut sides, 24_000 + 3 * GAP_MEMORY_MS, 430).is_some_and(|after| after <= 400));
+}
+
+#[test]
+fn a_lost_answer_does_not_make_a_link_wait_for_a_second() {
+    let mut sides = [Side::new(7, 100), Side::new(8, 100)];
+    run(&mut sides, 0, 3000, |_| false);
+    run(&mut sides, 3000, 3430, |_| true);
+    assert_eq!(states(&sides), [HelloState::Down, HelloState::Down]);
+    run(&mut sides, 3430, 3660, |_| false);
     assert_eq!(states(&sides), [HelloState::Up, HelloState::Up]);
 }
 
@@ -92,11 +129,11 @@ fn a_cut_is_seen_in_less_than_300_ms_and_healed() {
 fn a_cut_of_one_direction_is_seen_by_both() {
     let mut sides = [Side::new(7, 100), Side::new(8, 100)];
     run(&mut sides, 0, 2000, |_| false);
-    let downs = run(&mut sides, 2000, 2400, |from| from == 0);
+    let downs = run(&mut sides, 2000, 2420, |from| from == 0);
     assert!(downs.iter().all(Option::is_some), "{downs:?}");
     assert_eq!(sides[0].session.down_reason(), DownReason::Told);
     assert_eq!(sides[1].session.down_reason(), DownReason::Hello);
-    run(&mut sides, 2400, 9000, |from| from == 0);
+    run(&mut sides, 2420, 9000, |from| from == 0);
     assert!(states(&sides).iter().all(|state| *state != HelloState::Up), "{:?}", states(&sides));
 }
 
@@ -115,13 +152,13 @@ fn old_hellos_change_nothing() {
     let session = &mut sides[0].session;
     // Its sender was down then: whoever repeats it would take the link down.
     assert_eq!((first.state, first.your_discriminator), (HelloState::Down, 0));
-    assert!(!session.receive(&first, 2001));
+    assert!(!session.receive(&first, &Settings::default(), 2001));
     let of_earlier_start = Hello { boot: 99, number: 1_000_000, ..first.clone() };
-    assert!(!session.receive(&of_earlier_start, 2001));
+    assert!(!session.receive(&of_earlier_start, &Settings::default(), 2001));
     let for_others = Hello { number: 1_000_000, your_discriminator: 9, ..first.clone() };
-    assert!(!session.receive(&for_others, 2001));
+    assert!(!session.receive(&for_others, &Settings::default(), 2001));
     let without_echo = Hello { number: 1_000_000, state: HelloState::Up, ..first };
-    assert!(!session.receive(&without_echo, 2001));
+    assert!(!session.receive(&without_echo, &Settings::default(), 2001));
     assert_eq!(session.state(), HelloState::Up);
 }
 

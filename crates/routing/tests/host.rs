@@ -242,15 +242,7 @@ fn a_neighbour_on_a_shared_link_gets_a_face_of_its_own() {
     host.hear_sync("/net/a", 256, 1);
     host.actions.clear();
     host.run(10);
-    let hello = host.actions.iter().find_map(|action| match action {
-        Action::SendInterest { wire, face: Some(FaceId(256)) } => {
-            let interest = Interest::decode(wire).unwrap();
-            let data = Data::decode(interest.application_parameters?).ok()?;
-            Hello::decode(data.content).ok()
-        }
-        _ => None,
-    });
-    let own = hello.expect("a hello was sent");
+    let own = hello_on(&host, FaceId(256)).expect("a hello was sent");
     assert_eq!(own.uris, ["udp4://192.0.2.7:6363"]);
     let hello = Hello {
         state: HelloState::Init,
@@ -276,6 +268,76 @@ fn a_neighbour_on_a_shared_link_gets_a_face_of_its_own() {
         }
     }
     panic!("the face was kept");
+}
+
+/// The last hello that was sent on a face.
+fn hello_on(host: &Host, face: FaceId) -> Option<Hello> {
+    host.actions.iter().rev().find_map(|action| match action {
+        Action::SendInterest { wire, face: Some(to) } if *to == face => {
+            let interest = Interest::decode(wire).unwrap();
+            Hello::decode(Data::decode(interest.application_parameters?).ok()?.content).ok()
+        }
+        _ => None,
+    })
+}
+
+/// The neighbour /net/a answers the last hello on a face.
+fn answer_hello(host: &mut Host, face: FaceId, state: HelloState, number: u64, uris: &[&str]) {
+    let own = hello_on(host, face).expect("a hello was sent");
+    let uris = uris.iter().map(|uri| (*uri).to_owned()).collect();
+    let hello =
+        Hello { state, my_discriminator: face.0, your_discriminator: own.my_discriminator, number, uris, ..own };
+    let data = DataBuilder::new(name("/localhop/net/a/32=DV/32=ADV/32=HELLO")).content(hello.encode());
+    host.hear("/localhop/net/32=DV/32=ADS/32=HELLO", &data, face.0);
+}
+
+#[test]
+fn a_shared_link_rests_while_the_neighbour_has_a_link_of_its_own() {
+    let mut host = Host::new(|_| {});
+    let (group, own) = (FaceId(256), FaceId(300));
+    host.tell(Event::MulticastFace { face: group });
+    host.hear_sync("/net/a", group.0, 1);
+    host.run(10);
+    answer_hello(&mut host, group, HelloState::Init, 10, &["udp4://192.0.2.8:6363"]);
+    host.run(10);
+    let used = |host: &Host| -> Vec<_> {
+        let links = host.router.status().neighbours.remove(0).links;
+        links.iter().map(|link| (link.face, link.is_used)).collect()
+    };
+    assert_eq!(used(&host), [(group, true)]);
+    host.tell(Event::FaceCreated { uri: "udp4://192.0.2.8:6363", face: own, is_new: true });
+    host.hear_sync("/net/a", own.0, 1);
+    host.run(10);
+    answer_hello(&mut host, own, HelloState::Init, 11, &[]);
+    host.run(10);
+    assert_eq!(used(&host), [(own, true)]);
+    let control = name("/localhop/net/a/32=DV");
+    assert!(host.actions.contains(&Action::Unregister { prefix: control.clone(), face: Some(group) }));
+    // Nothing is said on the shared link, and its silence means nothing.
+    host.actions.clear();
+    for number in 12..112 {
+        host.run(100);
+        answer_hello(&mut host, own, HelloState::Up, number, &[]);
+        if number % 20 == 0 {
+            host.hear_sync("/net/a", group.0, 1);
+            host.hear_sync("/net/a", own.0, 1);
+        }
+    }
+    assert_eq!(hello_on(&host, group), None);
+    let is_down = |action: &Action| matches!(action, Action::Note(Note::LinkDown { .. }));
+    assert!(!host.actions.iter().any(is_down));
+    assert_eq!(used(&host), [(own, true)]);
+    // Without its own link, the shared one is asked, and used only when it answers.
+    let mut actions = host.tell(Event::FaceDown { face: own });
+    host.run(10);
+    actions.extend_from_slice(&host.actions);
+    assert!(used(&host).iter().all(|(_, is_used)| !is_used), "{:?}", used(&host));
+    assert!(actions.contains(&Action::Register { prefix: control, face: Some(group), cost: 0 }));
+    answer_hello(&mut host, group, HelloState::Init, 200, &[]);
+    host.run(10);
+    answer_hello(&mut host, group, HelloState::Up, 201, &[]);
+    host.run(10);
+    assert!(used(&host).contains(&(group, true)), "{:?}", used(&host));
 }
 
 #[test]

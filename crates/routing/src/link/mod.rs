@@ -50,6 +50,10 @@ pub(crate) struct Link {
     hold_until_ms: u64,
     /// Hellos are late. The forwarder uses other nexthops where it has some, and nobody else is told.
     pub(crate) is_doubted: bool,
+    /// Whether the face leads to all who share a medium.
+    pub(crate) is_group: bool,
+    /// The neighbour has a face of its own: nothing is sent on this one, and nothing is concluded from its silence.
+    pub(crate) is_at_rest: bool,
     pub(crate) downs: u64,
     pub(crate) last_down: Option<DownReason>,
 }
@@ -85,9 +89,17 @@ impl Link {
             synced_ms: now_ms,
             hold_until_ms: 0,
             is_doubted: false,
+            is_group: false,
+            is_at_rest: false,
             downs: 0,
             last_down: None,
         }
+    }
+
+    /// Leaves a link on a medium alone, with a session for the time when it is needed again.
+    pub(crate) fn rest(&mut self, session: Session) {
+        (self.session, self.is_at_rest) = (session, true);
+        (self.standing, self.works, self.is_doubted) = (Standing::Down, false, false);
     }
 
     pub(crate) fn set_face(&mut self, is_up: bool) {
@@ -130,6 +142,9 @@ impl Link {
 
     /// Decides anew whether it is used.
     pub(crate) fn update(&mut self, config: &Config, now_ms: u64) -> Option<Change> {
+        if self.is_at_rest {
+            return None;
+        }
         let fault = self.fault(config, now_ms);
         if let Some(why) = fault {
             let worked = std::mem::replace(&mut self.works, false);

@@ -27,7 +27,7 @@ impl Router {
         }
         // Only sync Interests make links. On a link that many share, most hellos are for others.
         let link = self.routers.find(&router).and_then(|id| self.neighbours.get(&id)?.link(face));
-        let Some(link) = link else { return };
+        let Some(link) = link.filter(|link| !link.is_at_rest) else { return };
         if !link.session.may_take(&hello) {
             self.counters.replayed += u64::from(hello.your_discriminator == 0);
             return;
@@ -63,7 +63,7 @@ impl Router {
         let now_ms = self.now_ms();
         let mut hellos: Vec<(FaceId, Hello)> = Vec::new();
         for neighbour in self.neighbours.values_mut() {
-            for link in &mut neighbour.links {
+            for link in neighbour.links.iter_mut().filter(|link| !link.is_at_rest) {
                 let number = self.hello_number + 1;
                 let jitter = self.random.random();
                 let sent = link.session.send(&self.config.hello, (self.config.boot, number), jitter, now_ms);

@@ -78,15 +78,8 @@ impl Router {
             };
             self.remove_link(id, unused, DownReason::Removed);
         }
-        let discriminator = self.random.random();
-        let known = self.routers.get(id);
-        // Sync Interests can be repeated by others, and hellos cannot.
-        let session = match known.greeted.filter(|greeted| self.config.hello.enabled && greeted.0 == known.claimed.0) {
-            Some(last) => Session::with_speaker(discriminator, last, now_ms),
-            None => Session::new(discriminator, now_ms),
-        };
-        let mut link = Link::new(face, session, now_ms);
-        link.is_active = is_active;
+        let mut link = Link::new(face, self.new_session(id), now_ms);
+        (link.is_active, link.is_group) = (is_active, self.multicast.contains(&face));
         if let Some((uri, cost)) = self.peer_of_face(face) {
             (link.uri, link.cost) = (Some(uri), cost);
         }
@@ -97,6 +90,39 @@ impl Router {
         // The neighbour shall not wait for the next regular time.
         self.send_advertisement_syncs(Some(face));
         true
+    }
+
+    fn new_session(&mut self, id: RouterId) -> Session {
+        let (discriminator, now_ms) = (self.random.random(), self.now_ms());
+        let known = self.routers.get(id);
+        // Sync Interests can be repeated by others, and hellos cannot.
+        match known.greeted.filter(|greeted| self.config.hello.enabled && greeted.0 == known.claimed.0) {
+            Some(last) => Session::with_speaker(discriminator, last, now_ms),
+            None => Session::new(discriminator, now_ms),
+        }
+    }
+
+    /// A link on a medium rests while the neighbour has a working link of its own, and is used again without one.
+    fn settle_groups(&mut self) {
+        let mut changes = Vec::new();
+        for (id, neighbour) in &self.neighbours {
+            let has_own = neighbour.links.iter().any(|link| !link.is_group && link.standing > Standing::Down);
+            let to_change = neighbour.links.iter().filter(|link| link.is_group && link.is_at_rest != has_own);
+            changes.extend(to_change.map(|link| (*id, link.face, has_own)));
+        }
+        for (id, face, rests) in changes {
+            let session = self.new_session(id);
+            let link = self.neighbours.get_mut(&id).and_then(|neighbour| neighbour.link_mut(face));
+            let Some(link) = link else { continue };
+            if rests {
+                link.rest(session);
+                self.unregister_link(id, face);
+                self.mark_neighbour(id);
+            } else {
+                link.is_at_rest = false;
+                self.register_link(id, face);
+            }
+        }
     }
 
     /// Routes that lead to the neighbour itself.
@@ -110,7 +136,8 @@ impl Router {
     fn unregister_link(&mut self, id: RouterId, face: FaceId) {
         let prefix = names::neighbour_control(self.routers.name(id));
         self.act(Action::Unregister { prefix, face: Some(face) });
-        if !self.neighbours.values().any(|neighbour| neighbour.link(face).is_some()) {
+        let is_needed = |link: &Link| !link.is_at_rest;
+        if !self.neighbours.values().any(|neighbour| neighbour.link(face).is_some_and(is_needed)) {
             let prefix = self.names.prefix_sync.clone();
             self.act(Action::Unregister { prefix, face: Some(face) });
         }
@@ -138,6 +165,7 @@ impl Router {
         for (id, face) in silent {
             self.remove_link(id, face, DownReason::Silent);
         }
+        self.settle_groups();
         is_cut
     }
 
@@ -263,7 +291,7 @@ impl Router {
     pub(super) fn poll_links(&mut self) {
         let now_ms = self.now_ms();
         for neighbour in self.neighbours.values_mut() {
-            for link in &mut neighbour.links {
+            for link in neighbour.links.iter_mut().filter(|link| !link.is_at_rest) {
                 link.session.expire(&self.config.hello, now_ms);
             }
         }
@@ -275,7 +303,8 @@ impl Router {
         let links = self.neighbours.values().flat_map(|neighbour| &neighbour.links);
         let due = links.map(|link| {
             let settings = &self.config.hello;
-            let hello = if settings.enabled { link.session.due_ms(settings, now_ms) } else { MS_MAX };
+            let speaks = settings.enabled && !link.is_at_rest;
+            let hello = if speaks { link.session.due_ms(settings, now_ms) } else { MS_MAX };
             hello.min(link.due_ms(&self.config, now_ms))
         });
         due.min().unwrap_or(MS_MAX)

@@ -92,6 +92,8 @@ impl Router {
             return self.note(Note::LimitReached { limit: "neighbours" });
         }
         if self.multicast.insert(face) {
+            let links = self.neighbours.values_mut().filter_map(|neighbour| neighbour.link_mut(face));
+            links.for_each(|link| link.is_group = true);
             self.send_advertisement_syncs(Some(face));
         }
     }

@@ -44,7 +44,13 @@ impl Router {
             router: self.routers.name(id).to_name(),
             advertisement: neighbour.claimed,
             entries: neighbour.used.map(|_| neighbour.told.len()),
-            links: neighbour.links.iter().map(|link| self.link_status(id, link)).collect(),
+            // One at rest only serves to find neighbours.
+            links: neighbour
+                .links
+                .iter()
+                .filter(|link| !link.is_at_rest)
+                .map(|link| self.link_status(id, link))
+                .collect(),
             reaches: self.reaches(neighbour),
         }
     }

@@ -3,8 +3,8 @@
 # At its end, prints which tests were skipped, and why, and which tests needed a second attempt.
 #
 #   ./test.sh                     all parts
-#   ./test.sh clippy unit         these parts only: setup fmt clippy doc deny unit dpdk models guide clients
-#                                 python dashboard package
+#   ./test.sh clippy unit         these parts only: setup fmt clippy doc unit dpdk models guide clients python
+#                                 dashboard deny package
 #   ./test.sh static              builds the static binary, and tests it and the image: a second release build, which
 #                                 is no part of all
 #   ./test.sh --long              also client tests that take a minute or more
@@ -29,7 +29,7 @@ while (($#)); do
   esac
   shift
 done
-((${#parts[@]})) || parts=(fmt clippy doc deny unit dpdk models guide clients python dashboard package)
+((${#parts[@]})) || parts=(fmt clippy doc unit dpdk models guide clients python dashboard deny package)
 
 say() { printf '\n== %s\n' "$*"; }
 setup_job= setup_log=$(mktemp) log=$(mktemp) skipped=$(mktemp)
@@ -208,14 +208,6 @@ if wanted doc; then
   RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --features "$features"
   RUSTDOCFLAGS="-D warnings" cargo doc --locked -p byname-lookup -p byname-forward --no-deps
 fi
-if wanted deny; then
-  say "cargo deny"
-  if cargo deny --version >/dev/null 2>&1; then
-    cargo deny --locked check --hide-inclusion-graph licenses bans sources
-  else
-    skip "cargo-deny is not installed (cargo install cargo-deny --locked)"
-  fi
-fi
 if wanted unit; then
   say "cargo test"
   cargo_test --workspace
@@ -284,6 +276,19 @@ if wanted dashboard; then
     try_dashboard
   fi
   sed -n 's/^skipped: //p' "$log" >>"$skipped"
+fi
+# .ci/run builds commands for the parts below.
+if [[ -n ${BYNAME_TOOLS_JOB:-} ]]; then
+  tail --pid="$BYNAME_TOOLS_JOB" -f /dev/null
+  cat "$BYNAME_TOOLS_LOG"
+fi
+if wanted deny; then
+  say "cargo deny"
+  if cargo deny --version >/dev/null 2>&1; then
+    cargo deny --locked check --hide-inclusion-graph licenses bans sources
+  else
+    skip "cargo-deny is not installed (cargo install cargo-deny --locked)"
+  fi
 fi
 # Runs a test in namespaces. It ends with code 77 if it cannot have them.
 test_apart() {

@@ -87,7 +87,7 @@ const CASES: [Case; 12] = [
     bursts(3, 0, ROOMY),
     bursts(5, 256, 2),
     one_by_one(2, 256, 2),
-    one_by_one(3, 256, 8),
+    one_by_one(3, 256, 4),
     one_by_one(3, 0, 2),
     one_by_one(5, 256, 2),
 ];
@@ -544,7 +544,10 @@ impl Run {
             }
         }
         self.send(thread, output);
-        assert!(!self.seats[thread].has_input(), "all was handled at once");
+        // A packet may wait for the next round at its home, where nothing drops it.
+        while self.seats[thread].has_input() {
+            self.round(thread, &mut Vec::new());
+        }
     }
 
     /// The exchange of this token is lost, which its consumer notices.
@@ -647,14 +650,15 @@ impl Run {
         })
     }
 
-    /// Checks at the end that each Interest without Data has expired, or has a drop that explains it. Returns how many
-    /// were lost.
-    fn explain_losses(&self, case: Case) -> u64 {
+    /// Interests that got no answer although there is Data, or did not even reach their homes, by token. Checks that there
+    /// are drops which explain this.
+    fn lost(&self, case: Case) -> HashSet<u64> {
         let [input, output] = self.ring_drops();
+        let mut lost: HashSet<u64> = self.asked.keys().copied().collect();
         let Some(losses) = &self.losses else {
-            let lost = self.asked.len() as u64;
             // A lost Interest or Data of the producer concerns all consumers that wait for it.
-            assert!(lost <= (input + output) * CONSUMERS.len() as u64, "{case:?}: {lost} lost, {input} and {output}");
+            let most = (input + output) as usize * CONSUMERS.len();
+            assert!(lost.len() <= most, "{case:?}: {} lost, {input} and {output} dropped", lost.len());
             return lost;
         };
         assert_eq!(losses.drops, [input, output], "{case:?}: each drop is known");
@@ -663,23 +667,33 @@ impl Run {
             self.seats[0].home(name.as_ref())
         };
         let open: Vec<_> = self.asked.iter().map(|(token, ask)| (*token, ask.name, home(ask))).collect();
-        let is_open = |token| self.asked.contains_key(&token) || self.expired.contains(&token);
-        let answered_by_twin_only = |token| self.answers.contains_key(&token);
         losses.explain(&open, |token| {
-            is_open(token) || self.given_up.contains(&token) || answered_by_twin_only(token)
-        })
+            lost.contains(&token) || self.expired.contains(&token) || self.given_up.contains(&token)
+        });
+        lost.extend(losses.exchanges.iter().filter(|token| !self.given_up.contains(token)));
+        lost
     }
 
-    /// Checks at the end that both sides have satisfied the same Interests, and that the same have expired.
-    fn compare_with_one_thread(&self, case: Case, lost: u64) {
+    /// Checks at the end that both sides have satisfied the same Interests, and that the same have expired, except for
+    /// those that full rings have lost.
+    fn compare_with_one_thread(&self, case: Case, lost: &HashSet<u64>) {
         let twin = self.twin.as_ref().expect("there is one");
         assert_eq!((twin.exchanges, twin.asked.len(), twin.ring_drops()), (self.exchanges, 0, [0; 2]), "{case:?}");
-        let gone = |token: &u64| self.given_up.contains(token) || twin.given_up.contains(token);
-        let only_one = self.answers.keys().filter(|token| !gone(token)).count() as u64;
-        let silent_lost = self.exchanges - self.answered - (self.given_up.len() + self.expired.len()) as u64;
-        assert_eq!(only_one, lost.min(silent_lost), "{case:?}: what rings dropped is all that the threads lack");
-        let differ: Vec<_> = self.expired.symmetric_difference(&twin.expired).filter(|token| !gone(token)).collect();
-        assert!(differ.len() as u64 <= lost - only_one, "{case:?}: {differ:?} expired on one side");
+        let stays = |token: &&u64| !self.given_up.contains(token) && !twin.given_up.contains(token);
+        let (lost_silent, lost): (HashSet<u64>, _) =
+            lost.iter().filter(stays).partition(|token| twin.expired.contains(token));
+        assert_eq!(self.answers.keys().filter(stays).copied().collect::<HashSet<_>>(), lost, "{case:?}");
+        assert!(self.expired.is_subset(&twin.expired), "{case:?}");
+        let late: HashSet<u64> = twin.expired.difference(&self.expired).copied().collect();
+        assert_eq!(late, lost_silent, "{case:?}: Interests without Data expire");
+        // What expired so far is in PIT entries of its own.
+        let entries = twin.expired.len() as u64;
+        assert_eq!(twin.sum(|c| c.unsatisfied_interests), entries, "{case:?}");
+        let (expired, dropped) = (self.sum(|c| c.unsatisfied_interests), self.ring_drops()[0]);
+        match self.losses {
+            Some(_) => assert_eq!(expired + lost_silent.len() as u64, entries, "{case:?}"),
+            None => assert!(expired <= entries && expired + dropped >= entries, "{case:?}: {expired} of {entries}"),
+        }
     }
 }
 
@@ -703,13 +717,16 @@ fn exchange_all(shares_pit: bool) {
         while !run.is_done() {
             run.step(false);
         }
-        let ([input, output], lost) = (run.ring_drops(), run.explain_losses(case));
+        run.now = run.now + 2 * SILENT_LIFETIME;
+        (0..case.threads).for_each(|thread| run.work(thread));
+        let ([input, output], lost) = (run.ring_drops(), run.lost(case));
         if case.ring_packets == ROOMY {
-            assert_eq!((lost, input, output), (0, 0, 0), "{case:?}: some were never answered");
+            assert_eq!((lost.len(), input, output), (0, 0, 0), "{case:?}: some were never answered");
         } else {
-            assert!(input > 50 && output > 50 && lost > 50, "{case:?}: {lost} lost, {input} and {output} dropped");
+            let lost = lost.len();
+            assert!(input > 100 && output > 50 && lost > 50, "{case:?}: {lost} lost, {input} and {output} dropped");
         }
-        run.compare_with_one_thread(case, lost);
+        run.compare_with_one_thread(case, &lost);
         let in_interests = run.sum(|c| c.faces.in_interests);
         let drops = input + output;
         assert!(in_interests <= run.exchanges, "{case:?}");
@@ -720,7 +737,7 @@ fn exchange_all(shares_pit: bool) {
         let spreads = case.threads > 1 && case.window > 0;
         assert!((joins > run.exchanges / 1000) == (spreads && shares_pit), "{case:?}: {joins} of {}", run.exchanges);
         // After an exchange of tables, threads learn anew which names are hot.
-        assert!((hits > run.exchanges / 80) == spreads, "{case:?}: {hits} hits of {}", run.exchanges);
+        assert!((hits > run.exchanges / 150) == spreads, "{case:?}: {hits} hits of {}", run.exchanges);
         assert!((strayed > 20) == spreads, "{case:?}: {strayed} strays");
         assert!((run.moved > exchanges / 3000) == (case.threads > 1), "{case:?}: {} moves", run.moved);
         assert!(run.table_exchanges > 3, "{case:?}: {} exchanges of tables", run.table_exchanges);

@@ -70,11 +70,11 @@ impl Shards {
     /// until nothing is left to do.
     fn poll(&mut self, now: Ticks, packet: &Packet) -> Vec<Outgoing> {
         let (mut sent, thread) = (Vec::new(), owner(FaceId(packet.0), self.seats.len()));
-        let given_before = self.given();
+        let given_before = self.given(thread);
         let mut waiting = self.round(now, thread, receive(std::slice::from_ref(packet)), &mut sent);
         if packet.2[0] == 6 {
             self.data += 1;
-            self.copied += usize::from(self.given() - given_before > 1);
+            self.copied += usize::from(self.given(thread) - given_before > 1);
         }
         while !waiting.is_empty() {
             let any = waiting.swap_remove(self.random.random_range(0..waiting.len()));
@@ -111,10 +111,9 @@ impl Shards {
         waiting
     }
 
-    /// Packets that workers were given so far, with all copies.
-    fn given(&mut self) -> u64 {
-        let rings = self.seats.iter_mut().filter_map(|seat| seat.rings());
-        rings.map(|rings| rings.home + rings.foreign).sum()
+    /// Packets that a thread has given its own worker and others so far, with all copies.
+    fn given(&mut self, thread: usize) -> u64 {
+        self.seats[thread].rings().map_or(0, |rings| rings.home + rings.foreign)
     }
 
     /// Seats look for due timers up to one bucket late, which the single worker does not.

@@ -51,7 +51,7 @@ fn a_burst_wakes_each_thread_that_it_has_work_for_once_and_no_other() {
     const BURST: usize = 30;
     const BURSTS: usize = 12;
     let (router, client, here) = router();
-    let handle = &router.running.handle;
+    let seat = Router::seat_of_another(THREADS);
     let (mut answers, mut nonce) = (Elements::new(client.try_clone().unwrap()), 0);
     for home in 0..THREADS {
         let mut undisturbed = 0;
@@ -61,7 +61,7 @@ fn a_burst_wakes_each_thread_that_it_has_work_for_once_and_no_other() {
             while packets < BURST {
                 nonce += 1;
                 let uri = format!("/nowhere/{nonce}");
-                if handle.explain(&name(&uri)).expect("it runs").home == home {
+                if seat.home(name(&uri).as_ref()) == home {
                     burst.extend(interest(&uri, nonce));
                     packets += 1;
                 }

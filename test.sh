@@ -17,13 +17,13 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-parts=() pytest_args=() retry=
+parts=() pytest_args=() retry= all_clients=1
 while (($#)); do
   case $1 in
     setup | fmt | clippy | doc | deny | unit | dpdk | models | guide | clients | python | dashboard | package | static) parts+=("$1") ;;
     --long) pytest_args+=(--long) ;;
     --retry) pytest_args+=(--retry); retry=1 ;;
-    --) shift; pytest_args+=("$@"); break ;;
+    --) shift; pytest_args+=("$@"); all_clients=; break ;;
     -h | --help) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit ;;
     *) echo "test.sh: unknown part '$1'; see ./test.sh --help" >&2; exit 2 ;;
   esac
@@ -257,6 +257,11 @@ if wanted clients; then
   : >"$log"
   test_clients -m "not measures" -n 3
   test_clients -m measures
+  if [[ -n $all_clients ]]; then
+    # A few more with four packet threads, which ndnd beside us must bear, too.
+    test_clients -n 3 --threads 4 test_fetch.py test_nack.py test_moving.py test_routing.py -m "not measures and not long" \
+      -k "not late and not room"
+  fi
   [[ -n $chosen ]] || { echo "test.sh: the arguments for pytest choose no test" >&2; exit 1; }
   sed -n -e 's/^SKIPPED //p' -e 's/^\t\(.*\) passed on attempt 2!$/not skipped: \1, at the second attempt/p' "$log" \
     >>"$skipped"

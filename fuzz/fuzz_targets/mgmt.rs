@@ -22,7 +22,7 @@ use byname_wire::{Component, Data, Name, NameHashKey};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 
-const VERBS: [(&str, &str); 26] = [
+const VERBS: [(&str, &str); 36] = [
     ("tags", "place"),
     ("tags", "advertise"),
     ("tags", "withdraw"),
@@ -30,6 +30,7 @@ const VERBS: [(&str, &str); 26] = [
     ("faces", "create"),
     ("faces", "update"),
     ("faces", "destroy"),
+    ("faces", "move"),
     ("faces", "list"),
     ("faces", "query"),
     ("faces", "channels"),
@@ -40,6 +41,8 @@ const VERBS: [(&str, &str); 26] = [
     ("rib", "register"),
     ("rib", "unregister"),
     ("rib", "announce"),
+    ("rib", "suspend"),
+    ("rib", "resume"),
     ("rib", "list"),
     ("cs", "config"),
     ("cs", "erase"),
@@ -47,6 +50,13 @@ const VERBS: [(&str, &str); 26] = [
     ("strategy-choice", "set"),
     ("strategy-choice", "unset"),
     ("strategy-choice", "list"),
+    ("config", "reload"),
+    ("config", "confirm"),
+    ("config", "add-neighbor"),
+    ("config", "remove-neighbor"),
+    ("trace", "start"),
+    ("trace", "read"),
+    ("trace", "stop"),
     ("status", "general"),
     ("other", "verb"),
 ];
@@ -58,7 +68,7 @@ struct Parameters {
     uri: Option<String>,
     uri_padding: u16,
     local_uri: Option<String>,
-    numbers: [Option<u64>; 11],
+    numbers: [Option<u64>; 12],
 }
 
 impl Parameters {
@@ -84,6 +94,7 @@ impl Parameters {
             face_persistency: n[8],
             base_congestion_marking_interval_ns: n[9],
             mtu: n[10],
+            thread: n[11],
             ..mgmt::ControlParameters::default()
         }
         .encode()

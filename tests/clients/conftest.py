@@ -30,11 +30,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Runs tests with 1 and with 2 packet threads, unless they are long, configure
-    their routers themselves, or the command line gives a number."""
+    """Runs tests with 1 and with 2 packet threads, unless they are long or the command line gives a number."""
     marked = {marker.name for marker in metafunc.definition.iter_markers()}
-    takes_number = not getattr(metafunc.module, "OWN_CONFIGURATION", False)
-    if takes_number and "long" not in marked and not metafunc.config.getoption("--threads"):
+    if "long" not in marked and not metafunc.config.getoption("--threads"):
         metafunc.parametrize("threads", [1, 2], ids="threads{}".format, indirect=True)
 
 

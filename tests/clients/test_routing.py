@@ -24,9 +24,6 @@ from topology import _ip
 SYNC_S = 75
 RING = {3: [(0, 1), (1, 2), (2, 0)], 6: [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)]}
 
-# These routers do not take the number of packet threads of other tests.
-OWN_CONFIGURATION = True
-
 needs_ndnd = pytest.mark.skipif(not NDND, reason="NDND_BIN names no ndnd to test with")
 
 

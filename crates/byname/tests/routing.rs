@@ -58,6 +58,12 @@ fn start(keys: &TempDir, name: &str, neighbors: &[u16]) -> Router {
     Router::start_with(&of(name, &key_of(keys, name), neighbors))
 }
 
+/// A router whose two packet threads both work.
+fn start_with_two_threads(keys: &TempDir, name: &str, neighbors: &[u16]) -> Router {
+    let threads = "[threads]\ncount = 2\npin = false\nrest = false\n";
+    Router::start_with(&(of(name, &key_of(keys, name), neighbors) + threads))
+}
+
 fn neighbors(router: &Router) -> Vec<Value> {
     router.json("routing neighbors").as_array().expect("a list").clone()
 }
@@ -157,6 +163,15 @@ fn three_routers_in_a_line_find_each_other_and_what_they_serve() {
 
 #[test]
 fn a_cut_link_is_replaced_while_a_file_is_fetched() {
+    replace_a_cut_link(start);
+}
+
+#[test]
+fn a_cut_link_is_replaced_by_routers_with_two_threads() {
+    replace_a_cut_link(start_with_two_threads);
+}
+
+fn replace_a_cut_link(start: fn(&TempDir, &str, &[u16]) -> Router) {
     let keys = keys(&["a", "b", "c"]);
     let far = start(&keys, "c", &[]);
     let middle = start(&keys, "b", &[far.port]);

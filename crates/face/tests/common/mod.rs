@@ -9,6 +9,7 @@ use std::time::Duration;
 use byname_face::udp::{UdpConfig, UdpPort};
 use byname_face::{FaceRequest, FaceStatus, FaceUri, IoConfig, Port, Running, Workers, start};
 use byname_forward::dispatch::Dispatcher;
+use byname_forward::seat::Seat;
 use byname_forward::tables::{Nexthop, NexthopGroup, Tables};
 use byname_forward::worker::WorkerConfig;
 use byname_forward::{FaceId, Worker};
@@ -18,6 +19,7 @@ use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::{Interest, LpPacket, Name, NameHashKey, tlv};
 
+const KEY: NameHashKey = NameHashKey::new([3, 4]);
 /// So small that a name becomes hot after a few Interests.
 const HOT_WINDOW: u32 = 256;
 
@@ -70,24 +72,18 @@ impl Router {
         let udp = udp_ports[0].local_addr();
         let fib = Oracle::default();
         let tables = Arc::new(Tables::new(fib.query()));
-        let key = NameHashKey::new([3, 4]);
-        let mut dispatcher = Dispatcher::new(key, threads, 0, 99);
-        dispatcher.spread_hot_names(HOT_WINDOW);
-        if shares_pit {
-            dispatcher.share_pit_of_hot_names();
-        }
-        let worker = |number| {
-            let mut worker = Worker::new(WorkerConfig::default(), key, tables.clone(), 5);
-            worker.join(dispatcher.membership(number));
-            worker
-        };
-        let workers = (0..threads).map(worker).collect();
-        let workers = Workers::new(dispatcher, workers, ring_packets, false);
+        let workers = workers(threads, ring_packets, &tables, shares_pit);
         let running = start(config, workers, ports).expect("the threads start");
         for (thread, port) in udp_ports.into_iter().enumerate() {
             running.handle.add_ports(thread, vec![Box::new(port)]).expect("the port starts");
         }
         Router { running, udp, fib, tables, groups: 0 }
+    }
+
+    /// A thread's seat beside another router of this kind: names have the same homes.
+    pub fn seat_of_another(threads: usize) -> Seat {
+        let tables = Arc::new(Tables::new(Oracle::default().query()));
+        workers(threads, 1, &tables, false).seats().expect("there is memory").remove(0)
     }
 
     pub fn route(&mut self, prefix: &str, face: FaceId) {
@@ -108,6 +104,21 @@ impl Router {
         self.running.handle.shutdown();
         self.running.thread.join().expect("the thread ends well");
     }
+}
+
+fn workers(threads: usize, ring_packets: usize, tables: &Arc<Tables>, shares_pit: bool) -> Workers {
+    let mut dispatcher = Dispatcher::new(KEY, threads, 0, 99);
+    dispatcher.spread_hot_names(HOT_WINDOW);
+    if shares_pit {
+        dispatcher.share_pit_of_hot_names();
+    }
+    let worker = |number| {
+        let mut worker = Worker::new(WorkerConfig::default(), KEY, Arc::clone(tables), 5);
+        worker.join(dispatcher.membership(number));
+        worker
+    };
+    let workers = (0..threads).map(worker).collect();
+    Workers::new(dispatcher, workers, ring_packets, false)
 }
 
 pub fn name(uri: &str) -> Name {

@@ -1,13 +1,17 @@
-//! PIT tokens that name a worker: four random bytes drawn at start, and one byte with the worker's number.
+//! PIT tokens that name a worker: four random bytes drawn at start, one byte that says whether the name is short, and one
+//! with the worker's number.
+//!
+//! They have six bytes, as those of ndnd have. ndnd (1.5.3) echoes any token, but ends with a panic if it has another
+//! length.
 
 use byname_wire::PitToken;
 
 use super::WORKERS_MAX;
 
-/// Set in the last byte if the name has fewer components than select a home.
-const SHORT: u8 = 1 << 7;
+/// The byte before the last, if the name has fewer components than select a home.
+const SHORT: u8 = 1;
 
-const _: () = assert!(WORKERS_MAX <= SHORT as usize);
+const _: () = assert!(WORKERS_MAX <= 1 << u8::BITS);
 
 /// The bytes that distinguish our tokens from those of others.
 #[derive(Clone, Copy)]
@@ -28,13 +32,13 @@ impl TokenMark {
     /// The content of a token, if it is ours.
     #[inline]
     pub fn read(self, token: &PitToken) -> Option<WorkerToken> {
-        let &[ref mark @ .., last] = <&[u8; 5]>::try_from(token.as_slice()).ok()?;
-        (*mark == self.0).then_some(WorkerToken { worker: usize::from(last & !SHORT), is_short: last & SHORT != 0 })
+        let &[ref mark @ .., short, worker] = <&[u8; 6]>::try_from(token.as_slice()).ok()?;
+        (*mark == self.0).then_some(WorkerToken { worker: usize::from(worker), is_short: short == SHORT })
     }
 
-    fn token(self, last: u8) -> PitToken {
+    fn token(self, short: u8, worker: u8) -> PitToken {
         let [a, b, c, d] = self.0;
-        PitToken::new(&[a, b, c, d, last]).expect("five bytes are few enough")
+        PitToken::new(&[a, b, c, d, short, worker]).expect("six bytes are few enough")
     }
 }
 
@@ -48,7 +52,7 @@ pub(crate) struct TokenMaker {
 impl TokenMaker {
     pub(super) fn new(mark: TokenMark, worker: usize, components: usize) -> Self {
         let number = worker as u8;
-        TokenMaker { whole: mark.token(number), short: mark.token(number | SHORT), components }
+        TokenMaker { whole: mark.token(0, number), short: mark.token(SHORT, number), components }
     }
 
     /// The token for an Interest whose name has `depth` components.
@@ -70,7 +74,8 @@ mod tests {
         assert_eq!(read(&maker.token(true, 1)), Some((63, true)));
         assert_eq!(read(&maker.token(true, 2)), Some((63, false)));
         assert_eq!(read(&maker.token(false, 1)), Some((63, false)));
-        for other in [&[][..], &[1, 2, 3, 4], &[1, 2, 3, 5, 0], &[1, 2, 3, 4, 0, 0]] {
+        assert_eq!(maker.token(false, 1).as_slice().len(), 6, "ndnd takes no others");
+        for other in [&[][..], &[1, 2, 3, 4], &[1, 2, 3, 4, 0], &[1, 2, 3, 5, 0, 0], &[1, 2, 3, 4, 0, 0, 0]] {
             assert_eq!(read(&PitToken::new(other).expect("few bytes")), None);
         }
     }

@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use byname_lookup::Control;
 use byname_lookup::oracle::Oracle;
-use byname_wire::NameHashKey;
 use byname_wire::interest::InterestBuilder;
+use byname_wire::{Name, NameHashKey};
 
 use super::*;
 use crate::face_table::{LinkType, Scope};
@@ -15,29 +15,32 @@ use crate::{LinkFields, Packet};
 const FLOOD: std::ops::Range<u64> = 1000..1399;
 const CALM: FaceId = FaceId(300);
 
-fn seats(ring_packets: usize) -> Vec<Seat> {
+fn seats(threads: usize, ring_packets: usize) -> Vec<Seat> {
     let key = NameHashKey::new([5, 6]);
-    let dispatcher = Dispatcher::new(key, 2, 0, 77);
+    let dispatcher = Dispatcher::new(key, threads, 0, 77);
     let join = |number| {
         let tables = Arc::new(Tables::new(Oracle::default().query()));
         let mut worker = Worker::new(WorkerConfig::default(), key, tables, 1);
         worker.join(dispatcher.membership(number));
         worker
     };
-    let workers = Workers::new(dispatcher.of_thread(0), (0..2).map(join).collect(), ring_packets, false);
+    let workers = Workers::new(dispatcher.of_thread(0), (0..threads).map(join).collect(), ring_packets, false);
     workers.seats().expect("there is memory")
 }
 
+fn name(nonce: u32) -> Name {
+    format!("/{nonce}").parse().expect("a name")
+}
+
 fn received(face: FaceId, nonce: u32) -> Received {
-    let name = format!("/{nonce}").parse().expect("a name");
-    let packet = Packet::copy_from(&InterestBuilder::new(name, nonce).encode());
+    let packet = Packet::copy_from(&InterestBuilder::new(name(nonce), nonce).encode());
     Received { face, fields: LinkFields::default(), packet }
 }
 
 /// Floods the ring to a thread that does not work, in bursts with few packets of somebody else. Returns how many
 /// packets of the flood and of the other face were handled, of how many of the other face.
 fn handled(place: impl Fn(u64) -> Whereabouts) -> (u64, u64, u64) {
-    let mut seats = seats(1024);
+    let mut seats = seats(2, 1024);
     let calm: Whereabouts = Whereabouts::Host("198.51.100.1:1".parse().expect("an address"));
     let faces = FLOOD.map(|face| (FaceId(face), place(face))).chain([(CALM, calm)]);
     for (face, place) in faces {
@@ -78,4 +81,48 @@ fn a_source_with_many_faces_takes_nothing_from_another_at_a_full_ring() {
     // If each face were a source of its own, the flood would leave no room.
     let alone = handled(|_| Whereabouts::Alone);
     assert!(alone.1 < alone.2, "{alone:?}");
+}
+
+/// The threads that must be woken after a round, each as often as it is told.
+fn given(seat: &mut Seat) -> Vec<usize> {
+    let mut given = Vec::new();
+    seat.take_given(|thread| given.push(thread));
+    given
+}
+
+#[test]
+fn a_burst_concerns_only_the_threads_that_it_has_work_for() {
+    const THREADS: usize = 5;
+    const HERE: usize = 1;
+    let mut seats = seats(THREADS, 1024);
+    seats[HERE].tell_all(|worker| worker.face_up(CALM, Scope::NonLocal, LinkType::PointToPoint));
+    given(&mut seats[HERE]);
+    let mut outgoing = Vec::new();
+    let mut nonces = 0..;
+    // Each burst has packets for a set of threads.
+    for homes in 0..1 << THREADS {
+        let is_among = |home: usize| homes >> home & 1 == 1;
+        let mut burst: Vec<Received> = nonces
+            .by_ref()
+            .filter(|nonce| is_among(seats[HERE].home(name(*nonce).as_ref())))
+            .take(if homes == 0 { 0 } else { 200 })
+            .map(|nonce| received(CALM, nonce))
+            .collect();
+        seats[HERE].poll(Ticks::from_ms(1), &mut burst, &mut outgoing, &mut Stopwatch::default());
+        let concerned: Vec<usize> = (0..THREADS).filter(|thread| *thread != HERE && is_among(*thread)).collect();
+        assert_eq!(given(&mut seats[HERE]), concerned, "{homes:b}");
+        assert!((0..THREADS).filter(|thread| *thread != HERE).all(|at| seats[at].has_input() == is_among(at)));
+        // The others answer with Nacks, which only concern the owner of the face.
+        for at in concerned {
+            outgoing.clear();
+            seats[at].poll(Ticks::from_ms(1), &mut Vec::new(), &mut outgoing, &mut Stopwatch::default());
+            assert_eq!(given(&mut seats[at]), [], "its own output is not given yet");
+            outgoing.iter_mut().for_each(|nack| seats[at].send_to(HERE, nack));
+            seats[at].publish_output();
+            assert_eq!(given(&mut seats[at]), [HERE]);
+        }
+        outgoing.clear();
+        seats[HERE].poll(Ticks::from_ms(1), &mut Vec::new(), &mut outgoing, &mut Stopwatch::default());
+        assert_eq!(given(&mut seats[HERE]), [], "what is sent here concerns nobody");
+    }
 }

@@ -1,12 +1,13 @@
-//! Compares several workers, each with a dispatcher, with a single one: they must agree in sent packets, counters and
-//! tables.
+//! Compares several threads with a single one: they must agree in sent packets, counters and tables. Each packet is
+//! forwarded to its end before the next comes.
 
 use std::time::Duration;
 
-use byname_forward::crossing::Parcel;
 use byname_forward::dispatch::Dispatcher;
-use byname_forward::worker::{Worker, WorkerConfig, WorkerCounters};
-use byname_forward::{LinkFields, Outgoing, Ticks};
+use byname_forward::seat::{Owners, Seat, Workers, owner};
+use byname_forward::stages::Stopwatch;
+use byname_forward::worker::{WorkerConfig, WorkerCounters};
+use byname_forward::{FaceId, LinkFields, Outgoing, Received, Ticks};
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::{InterestBuilder, with_nonce};
 use byname_wire::name::component_type;
@@ -27,10 +28,11 @@ struct Hot {
     shares_pit: bool,
 }
 
+/// The workers of threads, each in its seat. Packets cross rings between them, as in the router.
 struct Shards {
-    /// The dispatchers of all threads. Each face belongs to one thread.
-    dispatchers: Vec<Dispatcher>,
-    workers: Vec<Worker>,
+    seats: Vec<Seat>,
+    owners: Vec<Owners>,
+    random: SmallRng,
     /// Number of Data packets that more than one worker got. `data` counts all of them.
     copied: usize,
     data: usize,
@@ -56,43 +58,75 @@ impl Shards {
             worker.join(dispatcher.membership(i));
             worker
         };
-        let workers = (0..count).map(join).collect();
-        let dispatchers = (0..count).map(|thread| dispatcher.of_thread(thread)).collect();
+        let workers = Workers::new(dispatcher.of_thread(0), (0..count).map(join).collect(), 16, false);
+        let owners = (0..count).map(|_| Owners::new(count)).collect();
         let joins = hot.is_some_and(|hot| hot.shares_pit);
         let (spreads, case) = (hot.is_some(), format!("{count} workers, {components} components, {hot:?}"));
-        Shards { workers, dispatchers, copied: 0, data: 0, spreads, joins, case }
+        let (seats, random) = (workers.seats().expect("there is memory"), SmallRng::seed_from_u64(count as u64));
+        Shards { seats, owners, random, copied: 0, data: 0, spreads, joins, case }
     }
 
+    /// The thread of the packet's face takes it. Then all threads that were given something have rounds, in any order,
+    /// until nothing is left to do.
     fn poll(&mut self, now: Ticks, packet: &Packet) -> Vec<Outgoing> {
-        let mut parcels: Vec<(usize, Parcel)> = Vec::new();
-        let thread = packet.0 as usize % self.workers.len();
-        for received in receive(std::slice::from_ref(packet)) {
-            self.dispatchers[thread].dispatch(received, |worker, parcel| parcels.push((worker, parcel)));
+        let (mut sent, thread) = (Vec::new(), owner(FaceId(packet.0), self.seats.len()));
+        let given_before = self.given(thread);
+        let mut waiting = self.round(now, thread, receive(std::slice::from_ref(packet)), &mut sent);
+        if packet.2[0] == 6 {
+            self.data += 1;
+            self.copied += usize::from(self.given(thread) - given_before > 1);
         }
-        self.data += usize::from(packet.2[0] == 6);
-        self.copied += usize::from(parcels.len() > 1);
-        let mut output = Vec::new();
-        let mut strays = Vec::new();
-        for (worker, parcel) in parcels {
-            self.workers[worker].poll_parcels(now, &mut vec![parcel], &mut output);
-            strays.extend(self.workers[worker].strays());
+        while !waiting.is_empty() {
+            let any = waiting.swap_remove(self.random.random_range(0..waiting.len()));
+            for thread in self.round(now, any, Vec::new(), &mut sent) {
+                if !waiting.contains(&thread) {
+                    waiting.push(thread);
+                }
+            }
         }
-        for stray in strays {
-            let workers = &mut self.workers;
-            self.dispatchers[thread].dispatch_home(stray, |worker, parcel| {
-                workers[worker].poll_parcels(now, &mut vec![parcel], &mut output);
-                assert_eq!(workers[worker].strays().len(), 0, "it is at home");
-            });
-        }
-        output
+        sent
     }
 
+    /// A round of one thread. What it sends on its own faces is appended to `sent`. Returns the threads that have
+    /// something to do afterwards.
+    fn round(
+        &mut self,
+        now: Ticks,
+        thread: usize,
+        mut received: Vec<Received>,
+        sent: &mut Vec<Outgoing>,
+    ) -> Vec<usize> {
+        let (seat, mut output, mut waiting) = (&mut self.seats[thread], Vec::new(), Vec::new());
+        seat.poll(now, &mut received, &mut output, &mut Stopwatch::default());
+        for mut outgoing in output {
+            if !self.owners[thread].pass_on(seat, &mut outgoing) {
+                sent.push(outgoing);
+            }
+        }
+        seat.publish_output();
+        seat.take_given(|other| waiting.push(other));
+        if seat.has_input() {
+            waiting.push(thread);
+        }
+        waiting
+    }
+
+    /// Packets that a thread has given its own worker and others so far, with all copies.
+    fn given(&mut self, thread: usize) -> u64 {
+        self.seats[thread].rings().map_or(0, |rings| rings.home + rings.foreign)
+    }
+
+    /// Seats look for due timers up to one bucket late, which the single worker does not.
     fn expire(&mut self, now: Ticks) {
-        for worker in &mut self.workers {
+        for seat in &mut self.seats {
             let mut output = Vec::new();
-            worker.poll_parcels(now, &mut Vec::new(), &mut output);
+            seat.worker.poll(now, &mut Vec::new(), &mut output);
             assert!(output.is_empty());
         }
+    }
+
+    fn sum(&self, of: impl Fn(&WorkerCounters) -> u64) -> u64 {
+        self.seats.iter().map(|seat| of(&seat.worker.counters())).sum()
     }
 }
 
@@ -169,10 +203,6 @@ fn interest_of_a_crowd(random: &mut SmallRng, number: u64) -> Packet {
     (face, LinkFields { pit_token, ..Default::default() }, interest.encode())
 }
 
-fn sum(workers: &[Worker], of: impl Fn(&WorkerCounters) -> u64) -> u64 {
-    workers.iter().map(|worker| of(&worker.counters())).sum()
-}
-
 /// Runs random exchanges through several workers and through a single one. Returns the share of Data that was copied.
 fn run(seed: u64, strategy: &str, count: usize, components: usize, config: &WorkerConfig) -> f64 {
     let shards = run_through(seed, strategy, Shards::new(strategy, config, count, components, None), config);
@@ -216,7 +246,7 @@ fn run_through(seed: u64, strategy: &str, mut shards: Shards, config: &WorkerCon
             |c| c.cs.packets,
         ];
         for of in counts {
-            assert_eq!(sum(&shards.workers, of), of(&ours), "{case}");
+            assert_eq!(shards.sum(of), of(&ours), "{case}");
         }
         for sent in output_of_all.into_iter().filter(|o| o.packet[0] == 5 && o.fields.nack.is_none()) {
             asked.push(Asked { face: sent.face.0, token: sent.fields.pit_token, packet: sent.packet.to_vec() });
@@ -225,13 +255,18 @@ fn run_through(seed: u64, strategy: &str, mut shards: Shards, config: &WorkerCon
     shards
 }
 
+/// As many seeds as were asked for, or fewer for many threads, which take long.
+fn seeds(threads: usize, many: u64) -> std::ops::Range<u64> {
+    0..if threads > 5 { many / 3 } else { many }
+}
+
 #[test]
 fn workers_answer_as_one_does_whatever_decides_who_is_asked() {
     let config = WorkerConfig { cs_packets_max: 0, ..Default::default() };
     let mut copied_somewhere = 0;
     for strategy in ["best-route", "multicast"] {
         for (count, components) in [(1, 0), (2, 0), (2, 2), (3, 1), (3, 3), (5, 0), (5, 2), (64, 4)] {
-            for seed in 0..6 {
+            for seed in seeds(count, 6) {
                 let copied = run(seed, strategy, count, components, &config);
                 assert!(copied < 0.9, "{copied} with {count} workers, {components} components");
                 assert!(copied == 0.0 || count > 1 && components != 1, "{count} workers, {components} components");
@@ -257,13 +292,13 @@ fn with_hot_names_any_worker_answers_as_one_does() {
     let config = WorkerConfig::default();
     for strategy in ["best-route", "multicast"] {
         for count in [2, 3, 5, 64] {
-            for (seed, window) in (0..6).zip([64, 256, 4096].into_iter().cycle()) {
+            for (seed, window) in seeds(count, 6).zip([64, 256, 4096].into_iter().cycle()) {
                 let hot = Hot { window, shares_pit: false };
                 let shards = Shards::new(strategy, &config, count, 1, Some(hot));
                 let shards = run_through(seed, strategy, shards, &config);
-                let hits = sum(&shards.workers, |c| c.spread_hits);
+                let hits = shards.sum(|c| c.spread_hits);
                 assert!(window > 256 || hits > 50, "{hits} with {count} workers, window {window}");
-                let spread = sum(&shards.workers, |c| c.spread_interests);
+                let spread = shards.sum(|c| c.spread_interests);
                 assert!(spread < 2 * hits + 20, "{spread} of which {hits}");
             }
         }
@@ -278,16 +313,16 @@ fn with_shared_pit_entries_any_worker_joins_as_one_does() {
         let config = WorkerConfig { cs_packets_max, ..Default::default() };
         for (strategy, may_join) in [("best-route", true), ("multicast", false)] {
             for count in [2, 3, 5, 64] {
-                for (seed, window) in (0..3).zip([64, 256, 4096]) {
+                for (seed, window) in seeds(count, 3).zip([64, 256, 4096]) {
                     let hot = Hot { window, shares_pit: true };
                     let shards = Shards::new(strategy, &config, count, 1, Some(hot));
                     let shards = run_through(seed, strategy, shards, &config);
-                    let joins = sum(&shards.workers, |c| c.spread_joins);
+                    let joins = shards.sum(|c| c.spread_joins);
                     // The content store answers most of what could join.
                     let least = if may_join && window <= 256 && cs_packets_max == 0 { 40 } else { 0 };
                     assert!(joins >= least && (may_join || joins == 0), "{joins}: {strategy}, {count}, {window}");
                     joined_with_store += if cs_packets_max > 0 { joins } else { 0 };
-                    let busy = sum(&shards.workers, |c| c.spread_busy);
+                    let busy = shards.sum(|c| c.spread_busy);
                     assert_eq!(busy, 0, "only one thread runs");
                 }
             }

@@ -225,7 +225,7 @@ impl<'a> Network<'a> {
         let faces = (0..options.neighbors).map(|number| FaceId(FACES + number));
         let own = |face| OwnNeighbor { face, keys: Some(Arc::clone(&keys)) };
         let neighbors = faces.clone().map(own).collect();
-        routing.replace_trees(vec![OwnTree { id: TREE, label: Some(Label::new(0)), neighbors }]);
+        routing.replace_trees(vec![OwnTree { id: TREE, label: Some(Label::new(0)), neighbors, generation: None }]);
         let neighbor = |face| Neighbor { face, sequence: 0, echo: 0, waiting: DescriptorList::default() };
         let neighbors = faces.map(neighbor).collect();
         let command = "/localhop/nfd/tags/update".parse()?;
@@ -357,7 +357,7 @@ impl<'a> Network<'a> {
                 self.told += update.advertised.len() as u64;
                 let answer = self.keys.signer.sign_data(&DataBuilder::new(interest.name.to_name()))?;
                 let start = Instant::now();
-                let is_ours = self.routing.answered(&Data::decode(&answer)?, (200, &body), now.unix_ms);
+                let is_ours = self.routing.answered(&Data::decode(&answer)?, (200, &body), now);
                 time += start.elapsed();
                 ensure!(is_ours, "the router does not know the update that it sent");
             }

@@ -41,7 +41,7 @@ fn keys(secret: &[u8]) -> Arc<NeighborKeys> {
 fn tree(neighbors: Vec<FaceId>) -> OwnTree {
     let keys = Some(keys(SECRET));
     let neighbors = neighbors.into_iter().map(|face| OwnNeighbor { face, keys: keys.clone() }).collect();
-    OwnTree { id: TREE, label: Some(Label::new(0)), neighbors }
+    OwnTree { id: TREE, label: Some(Label::new(0)), neighbors, generation: None }
 }
 
 fn few(descriptors_max: usize, descriptors_per_face_max: usize, descriptors_per_neighbor_max: usize) -> TagLimits {
@@ -76,7 +76,7 @@ fn answer(wire: &[u8], heeded: &Heeded) -> (Vec<u8>, u64, Vec<u8>) {
 
 /// Lets a router receive an answer.
 fn take(router: &mut TagRouting, (data, code, body): &(Vec<u8>, u64, Vec<u8>)) -> bool {
-    router.answered(&Data::decode(data).expect("it is Data"), (*code, body), 1)
+    router.answered(&Data::decode(data).expect("it is Data"), (*code, body), moment(1))
 }
 
 struct Network {

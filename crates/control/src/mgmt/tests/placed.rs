@@ -24,6 +24,7 @@ fn place(first: u32) -> TreePlace {
         tree: TREE,
         label: Some(Label::new(first)),
         neighbors: vec![(UP, [1; 32]), (FaceId(401), [2; 32])],
+        generations: Vec::new(),
         numberings: vec![numbering(Some((0, 9)), 0), numbering(None, first)],
     }
 }
@@ -44,7 +45,7 @@ impl Router {
 #[test]
 fn a_place_replaces_the_tree_of_the_configuration_until_it_is_taken_back() {
     let mut router = Router::new(100);
-    let alone = OwnTree { id: TREE, label: Some(Label::new(0)), neighbors: vec![] };
+    let alone = OwnTree { id: TREE, label: Some(Label::new(0)), neighbors: vec![], generation: None };
     router.management.join_trees(Trees::new(), vec![alone]);
     assert_eq!(router.place(&place(70), APP), 200);
     let views = router.management.tags().tree_views();

@@ -28,7 +28,7 @@ pub(super) const KEEPALIVE_MS: u64 = 10_000;
 const SILENCE_MAX_MS: u64 = 3 * KEEPALIVE_MS + KEEPALIVE_MS / 2;
 /// First and longest interval between repetitions of an update.
 const RETRY_MS: u64 = 500;
-const RETRY_MAX_MS: u64 = 8000;
+const RETRY_MAX_MS: u64 = 2000;
 /// When an update is sent again that the neighbour has refused: it may not know yet that this router is its neighbour.
 /// Doubles with each refusal.
 const REFUSED_MS: u64 = 20;
@@ -232,6 +232,10 @@ impl Link {
             // A repeated update may be a stranger's recording, so it does not keep the neighbour alive.
             self.silent_at_ms = Some(now_ms + SILENCE_MAX_MS);
             self.heard = Some((update.session, update.sequence));
+            if what == Heard::FromNothing {
+                // Has it forgotten what this router told, without having been silent for long? Its answer will tell.
+                self.keepalive_at_ms = 0;
+            }
             self.is_complete = update.is_complete || self.is_complete && what == Heard::Changes;
             // A neighbour that did not know this router as one does so now.
             if let Some(in_flight) = self.in_flight.as_mut().filter(|in_flight| in_flight.refusals > 0) {

@@ -148,6 +148,26 @@ mod tests {
     const TREE: TreeId = TreeId(3);
 
     #[test]
+    fn packets_with_tags_begin_on_the_generation_in_service() {
+        let mut trees = Trees::new();
+        trees.set(TREE, Table::new(Label::new(0), 0, 0, 0, false), []);
+        assert_eq!(trees.in_service(TREE), None);
+        trees.set_generations(TREE, [TreeId(11), TreeId(19)], Some(TreeId(19)));
+        assert_eq!((trees.in_service(TREE), trees.in_service(TreeId(19))), (Some(TreeId(19)), None));
+        assert!(trees.contains(TreeId(11)) && trees.contains(TreeId(19)) && !trees.contains(TreeId(27)));
+        let locator = |tree| Locator { tree, label: Label::new(0) };
+        assert_eq!(trees.forward(&locator(TREE), FaceId::NONE), Next::Deliver);
+        assert_eq!(trees.forward(&locator(TreeId(19)), FaceId::NONE), Next::Drop, "they are no trees of locators");
+        trees.set_generations(TREE, [TreeId(11)], None);
+        assert!(trees.contains(TreeId(11)) && !trees.contains(TreeId(19)) && trees.in_service(TREE).is_none());
+        trees.set_generations(TREE, [], None);
+        assert!(!trees.contains(TreeId(11)) && trees.contains(TREE));
+        trees.set_generations(TREE, [TreeId(11)], None);
+        trees.remove(TREE);
+        assert!(!trees.contains(TreeId(11)) && !trees.contains(TREE));
+    }
+
+    #[test]
     fn the_first_numbering_that_claims_a_number_decides() {
         let numbering = |claim, first: u32, face: u64| Numbering {
             claim,

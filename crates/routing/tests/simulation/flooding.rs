@@ -220,11 +220,31 @@ impl Flood {
         Some(Locator { tree: TREE, label: self.places[node].as_ref()?.label? })
     }
 
+    /// The generation in service at each node, and those that it has: settled or not, with the neighbours.
+    fn generations(&self) -> String {
+        let mut text = String::new();
+        for (node, place) in self.places.iter().enumerate() {
+            text += &format!("\n{node}: {:?} in service of", self.tags[node].in_service(TREE));
+            for one in place.iter().flat_map(|place| &place.generations) {
+                let peers: Vec<_> = one.neighbours.iter().map(|of| self.net.nodes[node].peer(of.face)).collect();
+                text += &format!(" {} {} {peers:?};", one.id.0, one.is_settled);
+            }
+        }
+        text
+    }
+
     fn check_tags(&self, nodes: &[usize]) {
         for (number, servers) in &self.served {
             let wanted: Vec<usize> = servers.iter().copied().filter(|server| nodes.contains(server)).collect();
             for node in nodes {
-                assert_eq!(self.reached(*node, *number), wanted, "from {node}, tag {number}, at {}", self.net.now_ms);
+                let reached = self.reached(*node, *number);
+                assert!(
+                    reached == wanted,
+                    "from {node}, tag {number}, at {}, loss {}: {reached:?}, not {wanted:?}, {}",
+                    self.net.now_ms,
+                    self.loss,
+                    self.generations()
+                );
             }
         }
     }

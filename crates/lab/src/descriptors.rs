@@ -10,6 +10,7 @@
 //! one. First all users' descriptors arrive, as many in an update as fit. Then single descriptors come and go, each in an
 //! update of its own.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -100,6 +101,14 @@ pub struct Record {
     pub memory_bytes: u64,
     /// The same for each different descriptor.
     pub bytes_per_descriptor: f64,
+    /// The same for each user.
+    pub bytes_per_user: f64,
+    /// Number of descriptors that another one covers: a proper subset, with users behind the same neighbours and perhaps
+    /// more. A router that told and kept only those that nothing covers would do without them, and anycast would not find
+    /// the largest subset.
+    pub covered: u64,
+    /// Bytes for each user that would be left without those.
+    pub bytes_per_user_uncovered: f64,
     /// Time for each user's descriptor when all arrived, in microseconds.
     pub load_us_per_user: f64,
     /// Number of descriptors that neighbours were told of when all arrived.
@@ -129,13 +138,15 @@ impl Measurement for Options {
     }
 
     fn print(&self, records: &[Record]) {
-        let mut table = Table::new(&["descriptors", "FIB", "users", "bytes a descriptor", "µs an update", "p99"]);
+        let mut table =
+            Table::new(&["descriptors", "FIB", "users", "bytes a descriptor", "bytes a user", "µs an update", "p99"]);
         for record in records {
             table.row([
                 record.descriptors.to_string(),
                 word(self.fib),
                 record.users.to_string(),
                 format!("{:.1}", record.bytes_per_descriptor),
+                format!("{:.1}", record.bytes_per_user),
                 format!("{:.2}", record.update_us),
                 format!("{:.2}", record.update_us_p99),
             ]);
@@ -161,6 +172,8 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Record> 
     changing.finish_and_clear();
     ensure!(network.routing.len() == descriptors, "the router forgot a descriptor");
     let users = options.descriptors * options.users_each;
+    let covered = network.covered(&sets);
+    let bytes_per_user = memory_bytes as f64 / users as f64;
     Ok(Record {
         descriptors,
         users,
@@ -168,6 +181,9 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Record> 
         tags_per_descriptor: loaded.tags as f64 / options.descriptors as f64,
         memory_bytes,
         bytes_per_descriptor: memory_bytes as f64 / descriptors as f64,
+        bytes_per_user,
+        covered,
+        bytes_per_user_uncovered: bytes_per_user * (1.0 - covered as f64 / descriptors as f64),
         load_us_per_user: loaded.time.as_secs_f64() * 1e6 / users as f64,
         told,
         updates: times.len(),
@@ -269,6 +285,23 @@ impl<'a> Network<'a> {
     fn behind(&self, i: u64) -> u64 {
         let mut random = Random::of(mix(self.options.seed), i);
         (0..self.options.users_each).fold(0, |behind, _| behind | 1 << random.below(self.options.neighbors))
+    }
+
+    /// Number of different descriptors that another one covers.
+    fn covered(&self, sets: &TagSets) -> u64 {
+        let mut all = HashMap::<Descriptor, u64>::new();
+        for i in 0..self.options.descriptors {
+            *all.entry(sets.descriptor(i)).or_default() |= self.behind(i);
+        }
+        let is_covered = |(descriptor, behind): &(&Descriptor, &u64)| {
+            let tags = descriptor.tags();
+            (0..(1u64 << tags.len()) - 1).any(|some| {
+                let some = (0..tags.len()).filter(|place| some >> place & 1 == 1).map(|place| tags[place]);
+                let subset = Descriptor::from_digests(some).ok();
+                subset.and_then(|subset| all.get(&subset)).is_some_and(|wider| **behind & !wider == 0)
+            })
+        };
+        all.iter().filter(is_covered).count() as u64
     }
 
     /// Single descriptors come, and go again later. Returns the nanoseconds of each update.
@@ -390,8 +423,6 @@ impl Control<Descriptor> for NoFib {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
     use super::*;
     use crate::options;
 
@@ -413,6 +444,11 @@ mod tests {
             let told =
                 behind.values().map(|behind| options.neighbors - u64::from(behind.count_ones() == 1)).sum::<u64>();
             assert_eq!(record.told, told);
+            let covers = |wider: (&Descriptor, &u64), of: (&Descriptor, &u64)| {
+                wider.0 != of.0 && wider.0.tags().iter().all(|tag| of.0.tags().contains(tag)) && of.1 & !wider.1 == 0
+            };
+            let covered = behind.iter().filter(|of| behind.iter().any(|wider| covers(wider, *of))).count();
+            assert_eq!(record.covered, covered as u64);
             assert!((1.0..=2.0).contains(&record.nexthops_per_descriptor), "{record:?}");
             assert!(record.updates >= 300 && record.update_us > 0.0 && record.update_us_p99 <= record.update_us_max);
         }

@@ -21,7 +21,7 @@ pub mod types {
     pub const LIGHT: u64 = 0xf5;
     pub const PORT: u64 = 0xf7;
     pub const GENERATION: u64 = 0xfb;
-    pub const SETTLED: u64 = 0xfd;
+    pub const SETTLED: u64 = 0xbf;
 }
 
 /// Bytes of a secret.

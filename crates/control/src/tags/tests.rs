@@ -486,7 +486,7 @@ fn a_generation_is_in_service_when_all_neighbours_have_told_all() {
     assert_eq!((router.in_service(TREE), router.take_completed()), (Some(TreeId(9)), false));
     tell(&mut router, faces[1], 2, echoes[1], true);
     assert_eq!((router.in_service(TREE), router.take_completed()), (Some(TreeId(17)), true));
-    assert_eq!(completed(&mut router), [faces[0]]);
+    assert!(completed(&mut router).contains(&faces[0]));
     let views = router.tree_views();
     assert_eq!((views.len(), views[0].id, views[0].neighbors.len()), (1, TREE, 2));
     router.replace_trees(vec![tree(vec![]), generation(9, true, &[])]);

@@ -169,11 +169,12 @@ impl Generations {
         (is_id && self.is_new(told.key) && !self.kept.iter().any(|of| of.id == told.id)).then_some(told)
     }
 
-    /// The number of what the parent offers and this router cannot adopt: it had it, or has another one with its id.
+    /// The number of what the parent offers and this router cannot adopt: it has left it for that of another root, or has
+    /// another one with its id.
     fn refused(&self, now: Now<'_>) -> Option<u64> {
         let told = told_latest(self.tree, now)?;
-        let has = self.kept.iter().any(|of| of.key == told.key);
-        (!has && self.offered(now).is_none()).then_some(told.key.number)
+        let is_on_it = |of: &Generation| of.key.root == told.key.root && of.key.number >= told.key.number;
+        (!self.kept.first().is_some_and(is_on_it) && self.offered(now).is_none()).then_some(told.key.number)
     }
 
     fn is_new(&self, key: GenerationKey) -> bool {

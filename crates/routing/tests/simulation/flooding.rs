@@ -361,12 +361,12 @@ impl Flood {
 /// The root changes by its rank, links come, and messages are lost. No packet with tags is lost or doubled at any moment.
 #[test]
 fn no_packet_with_tags_is_lost_while_the_root_changes_and_links_come() {
-    for seed in 0..6 {
-        let nodes = 7 + seed as usize % 3;
+    for seed in 0..3 {
+        let nodes = 7 + seed as usize;
         let all: Vec<usize> = (0..nodes).collect();
         let mut flood = Flood::ring(nodes, 40 + seed);
-        flood.loss = [0.0, 0.1, 0.3][seed as usize % 3];
-        for change in 0..4 {
+        flood.loss = [0.0, 0.1, 0.3][seed as usize];
+        for change in 0..3 {
             let before: Vec<_> = all.iter().map(|node| flood.tags[*node].in_service(TREE)).collect();
             let root = flood.root(0);
             let next = flood.random.random_range(0..nodes);
@@ -379,7 +379,7 @@ fn no_packet_with_tags_is_lost_while_the_root_changes_and_links_come() {
             if a != b {
                 flood.connect(a, b);
             }
-            flood.run_without_loss(&all, 45 * SECOND);
+            flood.run_without_loss(&all, 36 * SECOND);
             assert_eq!(flood.root(0), crate::net::router_name(other));
             let after: Vec<_> = all.iter().map(|node| flood.tags[*node].in_service(TREE)).collect();
             assert!(after.iter().all(|one| *one == after[0] && one.is_some()), "all begin on one: {after:?}");
@@ -424,6 +424,5 @@ fn what_a_fault_costs_packets_with_tags_is_bounded() {
             longest = longest.max(lost_ms);
         }
     }
-    println!("longest: {longest} ms");
-    assert!((1..2_000).contains(&longest), "{longest} ms");
+    assert!((1..1_500).contains(&longest), "{longest} ms");
 }

@@ -45,13 +45,13 @@ pub struct Routing {
     /// Interval between hellos. Zero: none.
     #[serde(deserialize_with = "value::duration")]
     pub hello_interval: Duration,
-    /// Hellos in a row whose absence means that a link is down.
+    /// Hellos in a row whose absence means that a link is doubted. After 5/3 as many, it is down.
     #[serde(deserialize_with = "value::at_least_1")]
     pub hello_misses: usize,
-    /// How long a link that was down must be up before it is used.
+    /// How long a link that was down must be up before it costs no more than others.
     #[serde(deserialize_with = "value::duration")]
     pub hold_down: Duration,
-    /// Whether links that flap are not used for a while.
+    /// Whether links that flap cost more for a while.
     pub damping: bool,
     /// Whether alternatives without loops are kept beside the best nexthops.
     pub alternatives: bool,

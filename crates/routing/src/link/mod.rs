@@ -168,7 +168,8 @@ impl Link {
         let damped_ms = self.damped_ms(config, now_ms);
         if now_ms >= self.hold_until_ms && damped_ms.is_none() {
             if self.standing != Standing::Used {
-                self.standing = Standing::Used;
+                // If hellos are late now, the next look says so anew.
+                (self.standing, self.is_doubted) = (Standing::Used, false);
                 return Some(Change::Used);
             }
             return self.doubt(config, now_ms);

@@ -73,8 +73,8 @@ fn a_cut_ring_is_healed_at_once() {
     assert_eq!(next_link(&net, 1, "/a"), Some(0));
     // A file's Interests go from 3, by 2 or 4, to 0.
     net.set_up(0, false);
-    net.run(300);
-    // The neighbour of the cut knows already, and uses the other way or none.
+    net.run(420);
+    // The neighbour of the cut has no alternative. It knows already, and uses the other way or none.
     assert_ne!(next_link(&net, 1, "/a"), Some(0));
     net.run(500);
     check_routes(&net);

@@ -56,7 +56,7 @@ pub struct Neighbor {
     pub face_id: u64,
     pub uri: Option<String>,
     pub cost: u64,
-    /// Whether routes go through it.
+    /// Whether it works, and does not cost more because it was down recently.
     pub used: bool,
     /// `up`, `init`, `down`, or `silent` if the neighbour says no hellos.
     pub hello: String,

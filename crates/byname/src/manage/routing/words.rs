@@ -82,7 +82,12 @@ pub fn trees(trees: &[TreePlace]) -> String {
 pub fn neighbors(neighbors: &[Neighbor]) -> String {
     let line = |n: &Neighbor| {
         let uri = n.uri.as_deref().unwrap_or("-");
-        let used = if n.used { "in use" } else { "not used" };
+        let used = match (n.used, n.hello.as_str()) {
+            (true, _) => "in use",
+            // It was down recently, or flaps.
+            (false, "up") => "costs more for a while",
+            (false, _) => "not used",
+        };
         let damped = n.damped_ms.map(|ms| format!(", damped for {}", time(ms))).unwrap_or_default();
         let down = n.last_down.as_ref().map(|why| format!(", {} times down, last because {why}", n.downs));
         format!(

@@ -84,7 +84,7 @@ pub fn code_of(error: &anyhow::Error) -> u8 {
                 FetchError::Pipeline(PipelineError::Lost { .. }) => return TIMEOUT,
                 FetchError::Pipeline(PipelineError::Refused { .. }) => return REFUSED,
                 FetchError::NoSuchData(_) => return NOT_FOUND,
-                FetchError::Lost(_) => return NO_FORWARDER,
+                FetchError::Lost(_) | FetchError::Offline { .. } => return NO_FORWARDER,
                 FetchError::Interrupted => return INTERRUPTED,
                 _ => {}
             }
@@ -99,7 +99,7 @@ pub fn code_of(error: &anyhow::Error) -> u8 {
             Some(ExchangeError::Timeout { .. }) => return TIMEOUT,
             Some(ExchangeError::Nack { .. }) => return REFUSED,
             Some(ExchangeError::Interrupted) => return INTERRUPTED,
-            Some(ExchangeError::Lost(_)) => return NO_FORWARDER,
+            Some(ExchangeError::Lost(_) | ExchangeError::Offline { .. }) => return NO_FORWARDER,
             _ => {}
         }
     }

@@ -23,7 +23,7 @@ mod tag_subscriber;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use byname_client::fetch::FetchError;
+use byname_client::fetch::{FetchError, FetchOptions};
 use byname_client::management::RegisterOptions;
 use byname_client::publish::{Content, Publication, PublishOptions};
 use byname_client::tags::FanOutLimit;
@@ -173,6 +173,182 @@ fn a_client_outlives_its_router() {
             std::thread::sleep(Duration::from_millis(50));
         }
     });
+}
+
+const SECRET: &[u8] = b"a secret that the producer and the router share";
+
+/// A router that accepts registrations over every transport. One that comes over UDP may be from another host.
+fn router_for_all() -> (Router, tempfile::NamedTempFile) {
+    let secret = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(secret.path(), SECRET).expect("written");
+    let router = Router::start_with(&format!(
+        "[[authorization]]\nsigner = \"any\"\nmodules = [\"faces\", \"rib\"]\n\
+         [[authorization]]\nfrom = \"network\"\nmodules = [\"rib\"]\n\
+         hmac_key = \"/net/alice/KEY/1\"\nhmac_secret_file = \"{}\"\n",
+        secret.path().display()
+    ));
+    (router, secret)
+}
+
+/// The options of a producer over this transport, and its prefix.
+fn producer_over(transport: Transport) -> (ClientOptions, Name) {
+    let at = match transport {
+        Transport::Unix(_) => "unix",
+        Transport::Tcp(_) => "tcp",
+        Transport::Udp(_) => "udp",
+        Transport::WebSocket(..) => "websocket",
+    };
+    let mut options = options(transport);
+    options.session.signer = byname_trust::Signer::hmac(name("/net/alice/KEY/1"), SECRET);
+    options.session.refresh = Duration::from_secs(1);
+    (options, name(&format!("/net/alice/{at}")))
+}
+
+/// Waits until each of these prefixes is served.
+fn await_all(router: &Router, prefixes: &[Name], round: u64) {
+    let mut consumer = connect(router);
+    for prefix in prefixes {
+        let end = Instant::now() + PATIENCE;
+        for number in 0.. {
+            let asked = prefix.join_number(byname_wire::name::component_type::SEQUENCE_NUM, round << 32 | number);
+            match consumer.express(&interest(&asked).lifetime_ms(500), 1) {
+                Ok(_) => break,
+                Err(error) => assert!(Instant::now() < end, "{prefix} is not back: {error}\n{}", router.log()),
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+#[test]
+fn a_producer_is_back_after_a_restart_over_every_transport() {
+    let (router, _secret) = router_for_all();
+    let producers: Vec<_> = transports(&router).into_iter().map(producer_over).collect();
+    let prefixes: Vec<Name> = producers.iter().map(|(_, prefix)| prefix.clone()).collect();
+    let mut router = Some(router);
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for (options, prefix) in producers {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                let mut client = Client::connect(options).expect("a connection");
+                let answer = |interest: &byname_wire::Interest<'_>| Some(DataBuilder::new(interest.name.to_name()));
+                client.produce(&prefix, answer).expect("registered");
+                while !is_over.load(Ordering::Relaxed) {
+                    client.run(Duration::from_millis(100)).expect("it goes on");
+                }
+            });
+        }
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            await_all(router.as_ref().expect("a router"), &prefixes, 0);
+            for round in 1..3 {
+                let ended = router.take().expect("a router");
+                let started = router.insert(ended.restart("-TERM"));
+                await_all(started, &prefixes, round);
+            }
+        }));
+        is_over.store(true, Ordering::Relaxed);
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
+
+#[test]
+fn an_async_producer_is_back_after_a_restart_over_every_transport() {
+    let (router, _secret) = router_for_all();
+    let producers: Vec<_> = transports(&router).into_iter().map(producer_over).collect();
+    let prefixes: Vec<Name> = producers.iter().map(|(_, prefix)| prefix.clone()).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    for (options, prefix) in producers {
+        runtime.spawn(async move {
+            let client = AsyncClient::connect(options).await.expect("a connection");
+            let mut producer = client.produce(&prefix, RegisterOptions::default()).await.expect("registered");
+            while let Some(request) = producer.next().await {
+                let data = DataBuilder::new(request.interest().name.to_name());
+                producer.reply(request, data).await.expect("it goes on");
+            }
+        });
+    }
+    await_all(&router, &prefixes, 0);
+    let router = router.restart("-TERM");
+    await_all(&router, &prefixes, 1);
+}
+
+/// Waits until a file has so many bytes.
+fn await_bytes(path: &std::path::Path, bytes: u64) {
+    let end = Instant::now() + PATIENCE;
+    while std::fs::metadata(path).map_or(0, |metadata| metadata.len()) < bytes {
+        assert!(Instant::now() < end, "too slow");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_transfer_to_a_file_and_its_publication_outlive_the_router() {
+    let router = Router::start();
+    let bytes: Vec<u8> = (0..20_000_000u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
+    let publication = Publication::new(&name("/demo/file"), Content::of_bytes(bytes), PublishOptions::default());
+    let sha256 = publication.sha256().to_owned();
+    let mut producer = connect(&router);
+    producer.publish(publication, RegisterOptions::default()).expect("registered");
+    let slowly = || FetchOptions { window_max: 1, ..FetchOptions::default() };
+    let (file, part) = (router.path("file"), router.path("file.part"));
+    let transport = Transport::Unix(router.socket());
+    beside(&mut producer, || {
+        let fetch = |outage_max: Duration| {
+            let mut options = options(transport.clone());
+            options.session.outage_max = outage_max;
+            let mut consumer = Client::connect(options).expect("a connection");
+            consumer.fetch_file(&name("/demo/file"), &file, slowly())
+        };
+        // One that does not wait for the router keeps what it has.
+        let router = std::thread::scope(|scope| {
+            let fetching = scope.spawn(|| fetch(Duration::ZERO));
+            await_bytes(&part, 1_000_000);
+            let router = router.start_again();
+            let error = fetching.join().expect("no panic").expect_err("the router is gone");
+            assert!(error.to_string().contains("no connection to a router"), "{error}");
+            router
+        });
+        let kept = std::fs::metadata(&part).expect("a part").len();
+        assert!((1_000_000..20_000_000).contains(&kept), "{kept}");
+        // The next one goes on from there, and waits for the router.
+        std::thread::scope(|scope| {
+            let fetching = scope.spawn(|| fetch(PATIENCE));
+            await_bytes(&part, kept + 1_000_000);
+            let router = router.start_again();
+            let fetched = fetching.join().expect("no panic").expect("a file");
+            assert!(fetched == sha256, "{}", router.log());
+        });
+    });
+}
+
+#[test]
+fn an_async_transfer_and_its_publication_outlive_the_router() {
+    let router = Router::start();
+    let bytes: Vec<u8> = (0..20_000_000u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
+    let publication =
+        Publication::new(&name("/demo/file"), Content::of_bytes(bytes.clone()), PublishOptions::default());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let (sender, arrived) = std::sync::mpsc::channel();
+    let transport = Transport::Unix(router.socket());
+    let fetching = runtime.spawn(async move {
+        let connect = || AsyncClient::connect(options(transport.clone()));
+        let (here, there) = (connect().await.expect("a connection"), connect().await.expect("a connection"));
+        let published = there.publish(publication, RegisterOptions::default()).await.expect("registered");
+        let options = FetchOptions { window_max: 1, ..FetchOptions::default() };
+        let mut fetching = here.fetch_segments(published.versioned_name(), options).await.expect("it goes on");
+        let mut fetched = Vec::new();
+        while let Some(chunk) = fetching.next().await {
+            fetched.extend_from_slice(chunk.expect("a segment").content());
+            let _ = sender.send(fetched.len());
+        }
+        fetched
+    });
+    while arrived.recv_timeout(PATIENCE).expect("a segment") < 1_000_000 {}
+    let _router = router.start_again();
+    assert!(block_on(fetching).expect("no panic") == bytes);
 }
 
 /// Runs a future on a runtime of one thread.

@@ -348,7 +348,7 @@ impl Client {
 
     fn on_lost(&mut self, lost: ConnectionLost) -> Result<(), ConnectionLost> {
         self.link = None;
-        self.session.on_disconnected();
+        self.session.on_disconnected(self.clock.now());
         let Some(backoff) = &mut self.reconnect else { return Err(lost) };
         self.next_attempt = self.clock.now().elapsed + backoff.next_pause();
         Ok(())
@@ -372,9 +372,9 @@ impl Client {
     }
 
     fn take_over(&mut self, link: Link) {
-        let is_local = link.is_local();
+        let peer = link.peer();
         self.link = Some(link);
-        self.with(|session, now, outbox| session.on_connected(is_local, now, outbox));
+        self.with(|session, now, outbox| session.on_connected(peer, now, outbox));
     }
 
     /// Hands requests to their handlers, and keeps all other events.

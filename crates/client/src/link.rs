@@ -18,6 +18,7 @@ use thiserror::Error;
 
 use crate::outbox::{Fields, Outbox};
 use crate::reassembly::{Incoming, Reassembly};
+use crate::session::Peer;
 use crate::socket::{ConnectError, Socket};
 use crate::transport::Transport;
 use crate::verify::Doubt;
@@ -100,6 +101,14 @@ pub enum ExchangeError {
     /// The connection failed.
     #[error(transparent)]
     Lost(#[from] ConnectionLost),
+    /// There was no connection to a router for too long.
+    #[error("no connection to a router for {} s while {name} waited", waited.as_secs())]
+    Offline {
+        /// The Interest's name.
+        name: Name,
+        /// Time since the Interest was first sent.
+        waited: Duration,
+    },
     /// The answer is not trusted.
     #[error("{name} is not trusted: {doubt}")]
     Untrusted {
@@ -173,6 +182,11 @@ impl Link {
     /// Whether the flag of [`Link::interrupt_flag`] is set.
     pub fn interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// The other end.
+    pub fn peer(&self) -> Peer {
+        self.socket.peer()
     }
 
     /// Whether `/localhost` names may be used on this connection.

@@ -66,6 +66,13 @@ impl Checker {
         }
     }
 
+    /// There is another connection: Interests for certificates were lost with the earlier one, or not sent.
+    pub fn on_connected(&mut self, now: Moment) {
+        if let Some(validator) = &mut self.validator {
+            validator.fetch_again(now);
+        }
+    }
+
     /// The Interests for certificates that are due.
     pub fn poll(&mut self, now: Moment) -> Vec<Wanted> {
         let Some(validator) = &mut self.validator else { return Vec::new() };

@@ -197,7 +197,7 @@ impl Driver {
 
     fn on_lost(&mut self) {
         self.connection = None;
-        self.session.on_disconnected();
+        self.session.on_disconnected(self.clock.now());
         if let Some(backoff) = &mut self.reconnect {
             self.next_attempt = self.clock.now().elapsed + backoff.next_pause();
         }
@@ -220,10 +220,10 @@ impl Driver {
     }
 
     fn take_over(&mut self, mut socket: Socket) {
-        let (is_local, outbox) = (socket.is_local(), Outbox::new(socket.mtu(), rand::random()));
+        let (peer, outbox) = (socket.peer(), Outbox::new(socket.mtu(), rand::random()));
         let Ok(watcher) = Watcher::of(&mut socket) else { return self.on_lost() };
         self.connection = Some(Connection { socket, watcher, outbox, reassembly: Reassembly::default() });
-        self.with(|session, now, outbox| session.on_connected(is_local, now, outbox));
+        self.with(|session, now, outbox| session.on_connected(peer, now, outbox));
     }
 
     /// Hands events to those who wait for them. Nobody minds if they do not wait any more.

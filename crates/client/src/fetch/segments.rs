@@ -76,6 +76,12 @@ pub enum FetchError {
     /// The connection to the router is gone.
     #[error(transparent)]
     Lost(#[from] ConnectionLost),
+    /// There was no connection to a router for too long.
+    #[error("no connection to a router for {} s", waited.as_secs())]
+    Offline {
+        /// How long the transfer has made no progress.
+        waited: Duration,
+    },
     /// The flag of [`crate::Link::interrupt_flag`] was set.
     #[error("interrupted")]
     Interrupted,

@@ -97,7 +97,7 @@ impl Session {
     /// Tells a group of a new publication of this member. Returns its sequence number. `None`: there is no such group.
     pub fn publish_in(&mut self, id: GroupId, now: Now, outbox: &mut Outbox) -> Option<u64> {
         let sequence = self.groups.get_mut(&id)?.sync.publish(now.elapsed);
-        if self.local.is_some() {
+        if self.peer.is_some() {
             self.poll_groups(now, outbox);
         }
         Some(sequence)
@@ -109,7 +109,7 @@ impl Session {
     }
 
     fn send(&mut self, packet: &[u8], outbox: &mut Outbox) {
-        if self.local.is_some() {
+        if self.peer.is_some() {
             outbox.push(packet, Fields::default());
         }
     }
@@ -136,6 +136,21 @@ impl Session {
         if self.has_addresses {
             let _ = self.command("tags", "locators", &[], now, outbox);
         }
+        self.repeat_at = self.next_refresh(now);
+    }
+
+    /// Repeats over datagrams what the router should know. Nobody waits for the answers.
+    pub(super) fn repeat_descriptors(&mut self, now: Now, outbox: &mut Outbox) {
+        if self.repeat_at.is_none_or(|at| at > now.elapsed) {
+            return;
+        }
+        for list in DescriptorList::split(&self.advertised) {
+            let _ = self.send_command(None, ("tags", "advertise"), list.bytes(), now, outbox);
+        }
+        if self.has_addresses {
+            let _ = self.send_command(None, ("tags", "locators"), &[], now, outbox);
+        }
+        self.repeat_at = self.next_refresh(now);
     }
 
     pub(super) fn on_commanded(&mut self, id: CommandId, result: Result<ControlResponse, ManagementError>) {

@@ -1,6 +1,7 @@
 //! Applications beside a scripted router, in virtual time.
 
 mod fetching;
+mod outages;
 mod router;
 mod trusting;
 

@@ -25,14 +25,14 @@ pub fn exchange_error(error: &ExchangeError) -> PyErr {
             exception("Untrusted", message, vec![name(of), ("reason", Value::Text(doubt.to_string()))])
         }
         ExchangeError::Malformed { name: of, .. } => exception("ClientError", message, vec![name(of)]),
-        ExchangeError::Lost(_) | ExchangeError::Interrupted => exception("ConnectionLost", message, Vec::new()),
+        ExchangeError::Lost(_) | ExchangeError::Offline { .. } | ExchangeError::Interrupted => exception("ConnectionLost", message, Vec::new()),
     }
 }
 
 fn fetch_error(error: &FetchError) -> PyErr {
     match error {
         FetchError::NotFound { error, .. } => exchange_error(error),
-        FetchError::Lost(_) | FetchError::Interrupted => exception("ConnectionLost", error.to_string(), Vec::new()),
+        FetchError::Lost(_) | FetchError::Offline { .. } | FetchError::Interrupted => exception("ConnectionLost", error.to_string(), Vec::new()),
         FetchError::Untrusted { name, doubt } => {
             let values = vec![("name", Value::Text(name.to_string())), ("reason", Value::Text(doubt.to_string()))];
             exception("Untrusted", error.to_string(), values)
@@ -52,7 +52,7 @@ fn management_error(error: &ManagementError) -> PyErr {
             let values = vec![("command", command), ("code", Value::Number(*code)), ("text", text)];
             exception("CommandRefused", message, values)
         }
-        ManagementError::Unanswered { error: ExchangeError::Lost(_), .. } => {
+        ManagementError::Unanswered { error: ExchangeError::Lost(_) | ExchangeError::Offline { .. }, .. } => {
             exception("ConnectionLost", message, Vec::new())
         }
         ManagementError::Unanswered { error: ExchangeError::Timeout { waited, tries, .. }, command, .. } => {

@@ -1,6 +1,8 @@
 //! Sessions that trust only what their validator accepts.
 
+use std::cell::Cell;
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 use byname_trust::validator::{Domain, Limits, Rejection};
@@ -9,7 +11,7 @@ use byname_wire::data::DataBuilder;
 use byname_wire::name::component_type;
 use byname_wire::{Component, Name};
 
-use super::super::SessionOptions;
+use super::super::{Event, FetchId, SessionOptions};
 use super::router::{Host, Reply, name};
 use crate::fetch::{FetchError, FetchOptions};
 use crate::interest;
@@ -78,6 +80,10 @@ fn fetch(host: &mut Host) -> Result<usize, FetchError> {
     let object = name("/net/alice/file/v=1");
     let options = FetchOptions { tries: 3, ..FetchOptions::default() };
     let id = host.with(|session, now, outbox| session.fetch(object, options, now, outbox));
+    fetch_rest(host, id)
+}
+
+fn fetch_rest(host: &mut Host, id: FetchId) -> Result<usize, FetchError> {
     let end = host.now.elapsed + Duration::from_secs(600);
     let mut bytes = 0;
     loop {
@@ -136,4 +142,42 @@ fn a_certificate_that_cannot_be_had_ends_the_wait() {
         FetchError::Untrusted { doubt: Doubt::Rejected(Rejection::NotFetched(_)), .. } => {}
         other => panic!("{other}"),
     }
+}
+
+#[test]
+fn certificates_are_asked_for_again_after_an_outage() {
+    let mut network = Network::new();
+    let producer = std::mem::replace(&mut network.producer, Signer::digest());
+    network.publish(3, &producer);
+    let (options, packets) = (network.options(), network.packets);
+    let is_up = Rc::new(Cell::new(false));
+    let has_certificates = is_up.clone();
+    let mut host = Host::with_options(options, move |interest, _| {
+        let name = interest.name.to_name();
+        let is_there = has_certificates.get() || !name.to_string().contains("/KEY/");
+        packets.get(&name).filter(|_| is_there).map_or(vec![], |packet| vec![Reply::Data(packet.clone())])
+    });
+    let segment = interest(&name("/net/alice/file/v=1/seg=0")).encode();
+    let asked = host.with(|session, now, outbox| session.express(segment, 1, now, outbox)).expect("an Interest");
+    let object = name("/net/alice/file/v=1");
+    let id = host.with(|session, now, outbox| session.fetch(object, FetchOptions::default(), now, outbox));
+    host.run_for(Duration::from_millis(100));
+    // Data is here, and the Interest for its certificate is on its way, or to be sent without a connection.
+    for _ in 0..4 {
+        assert!(host.session.take_chunk(id, host.now).expect("no failure").is_none());
+        host.lose_connection();
+        assert!(host.session.take_chunk(id, host.now).expect("no failure").is_none());
+        host.run_for(Duration::from_secs(10));
+        host.connect();
+        host.run_for(Duration::from_millis(100));
+    }
+    is_up.set(true);
+    host.lose_connection();
+    host.run_for(Duration::from_secs(10));
+    host.connect();
+    match host.event() {
+        Event::Answer { id, result } => assert!(id == asked && result.is_ok(), "{result:?}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(fetch_rest(&mut host, id).expect("fetched"), 24);
 }

@@ -257,21 +257,31 @@ fn an_async_producer_is_back_after_a_restart_over_every_transport() {
     let (router, _secret) = router_for_all();
     let producers: Vec<_> = transports(&router).into_iter().map(producer_over).collect();
     let prefixes: Vec<Name> = producers.iter().map(|(_, prefix)| prefix.clone()).collect();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let runtime = runtime.expect("a runtime");
-    for (options, prefix) in producers {
-        runtime.spawn(async move {
-            let client = AsyncClient::connect(options).await.expect("a connection");
-            let mut producer = client.produce(&prefix, RegisterOptions::default()).await.expect("registered");
-            while let Some(request) = producer.next().await {
-                let data = DataBuilder::new(request.interest().name.to_name());
-                producer.reply(request, data).await.expect("it goes on");
+    let (end, is_over) = tokio::sync::oneshot::channel::<()>();
+    let serving = std::thread::spawn(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            for (options, prefix) in producers {
+                tokio::spawn(serve(options, prefix));
             }
+            let _ = is_over.await;
         });
-    }
+    });
     await_all(&router, &prefixes, 0);
     let router = router.restart("-TERM");
     await_all(&router, &prefixes, 1);
+    drop(end);
+    serving.join().expect("no panic");
+}
+
+/// Answers all Interests below a prefix.
+async fn serve(options: ClientOptions, prefix: Name) {
+    let client = AsyncClient::connect(options).await.expect("a connection");
+    let mut producer = client.produce(&prefix, RegisterOptions::default()).await.expect("registered");
+    while let Some(request) = producer.next().await {
+        let data = DataBuilder::new(request.interest().name.to_name());
+        producer.reply(request, data).await.expect("it goes on");
+    }
 }
 
 /// Waits until a file has so many bytes.
@@ -329,26 +339,27 @@ fn an_async_transfer_and_its_publication_outlive_the_router() {
     let bytes: Vec<u8> = (0..20_000_000u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
     let publication =
         Publication::new(&name("/demo/file"), Content::of_bytes(bytes.clone()), PublishOptions::default());
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let runtime = runtime.expect("a runtime");
     let (sender, arrived) = std::sync::mpsc::channel();
     let transport = Transport::Unix(router.socket());
-    let fetching = runtime.spawn(async move {
-        let connect = || AsyncClient::connect(options(transport.clone()));
-        let (here, there) = (connect().await.expect("a connection"), connect().await.expect("a connection"));
-        let published = there.publish(publication, RegisterOptions::default()).await.expect("registered");
-        let options = FetchOptions { window_max: 1, ..FetchOptions::default() };
-        let mut fetching = here.fetch_segments(published.versioned_name(), options).await.expect("it goes on");
-        let mut fetched = Vec::new();
-        while let Some(chunk) = fetching.next().await {
-            fetched.extend_from_slice(chunk.expect("a segment").content());
-            let _ = sender.send(fetched.len());
-        }
-        fetched
-    });
+    let fetching = std::thread::spawn(|| block_on(fetch_own(transport, publication, sender)));
     while arrived.recv_timeout(PATIENCE).expect("a segment") < 1_000_000 {}
     let _router = router.start_again();
-    assert!(block_on(fetching).expect("no panic") == bytes);
+    assert!(fetching.join().expect("no panic") == bytes);
+}
+
+/// Publishes an object and fetches it slowly. Tells how many bytes there are.
+async fn fetch_own(transport: Transport, publication: Publication, told: std::sync::mpsc::Sender<usize>) -> Vec<u8> {
+    let connect = || AsyncClient::connect(options(transport.clone()));
+    let (here, there) = (connect().await.expect("a connection"), connect().await.expect("a connection"));
+    let published = there.publish(publication, RegisterOptions::default()).await.expect("registered");
+    let options = FetchOptions { window_max: 1, ..FetchOptions::default() };
+    let mut fetching = here.fetch_segments(published.versioned_name(), options).await.expect("it goes on");
+    let mut fetched = Vec::new();
+    while let Some(chunk) = fetching.next().await {
+        fetched.extend_from_slice(chunk.expect("a segment").content());
+        let _ = told.send(fetched.len());
+    }
+    fetched
 }
 
 /// Runs a future on a runtime of one thread.
@@ -426,5 +437,124 @@ fn an_async_client_publishes_until_it_is_closed() {
         assert!(fetching.await.expect("no panic").is_err());
         assert!(there.close().await.is_err(), "it is closed");
         until_refused("/demo/other/x").await;
+    });
+}
+
+#[test]
+fn what_a_producer_cannot_answer_is_told_and_a_panic_leaves_a_client_that_works() {
+    let router = Router::start();
+    let (mut producer, mut consumer) = (connect(&router), connect(&router));
+    let answer = |interest: &byname_wire::Interest<'_>| {
+        let last = interest.name.component(-1).map(|last| last.value.to_vec()).unwrap_or_default();
+        assert!(last != b"panic", "a defect of the application");
+        let bytes = if last == b"large" { 9000 } else { 10 };
+        Some(DataBuilder::new(interest.name.to_name()).content(vec![0; bytes]))
+    };
+    producer.produce(&name("/app"), answer).expect("registered");
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), vec![7; 20_000]).expect("written");
+    let content = Content::of_file(file.path()).expect("a file");
+    producer
+        .publish(Publication::new(&name("/file"), content, PublishOptions::default()), RegisterOptions::default())
+        .expect("registered");
+    file.as_file().set_len(100).expect("a shorter file");
+    let mut ask = |producer: &mut Client, uri: &str, can_be_prefix| {
+        let asked = interest(&name(uri)).can_be_prefix(can_be_prefix).lifetime_ms(300);
+        let flag = producer.interrupt_flag();
+        std::thread::scope(|scope| {
+            let asking = scope.spawn(|| {
+                let answer = consumer.express(&asked, 1);
+                flag.store(true, Ordering::Relaxed);
+                answer
+            });
+            let run = std::panic::AssertUnwindSafe(|| producer.run(PATIENCE).expect("a connection"));
+            let ran = std::panic::catch_unwind(run);
+            let answer = asking.join().expect("no panic");
+            flag.store(false, Ordering::Relaxed);
+            (answer.is_ok(), ran.is_ok())
+        })
+    };
+    assert_eq!(ask(&mut producer, "/app/small", false), (true, true));
+    assert_eq!(ask(&mut producer, "/app/large", false), (false, true));
+    assert_eq!(ask(&mut producer, "/file", true), (false, true));
+    let failures: Vec<String> = producer.take_failures().iter().map(ToString::to_string).collect();
+    assert_eq!((failures.len(), producer.counters().failures), (2, 2), "{failures:?}");
+    assert!(failures[0].starts_with("no answer to /app/large: the packet has 9"), "{failures:?}");
+    assert!(failures[1].contains("cannot read segment 0"), "{failures:?}");
+    assert!(producer.take_failures().is_empty());
+    let published = producer.publication(&name("/file")).expect("published").counters();
+    assert_eq!((published.interests, published.answered, published.failed), (1, 0, 1));
+
+    assert_eq!(ask(&mut producer, "/app/panic", false), (false, false));
+    assert_eq!(ask(&mut producer, "/app/other", false), (true, true));
+}
+
+#[test]
+fn an_async_client_sends_by_tags_commands_refuses_and_fetches_a_file() {
+    let router = Router::start();
+    let bytes: Vec<u8> = (0..3_000_000u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
+    let publication =
+        Publication::new(&name("/demo/file"), Content::of_bytes(bytes.clone()), PublishOptions::default());
+    let sha256 = publication.sha256().to_owned();
+    block_on(async {
+        let connect = || AsyncClient::connect(options(Transport::Unix(router.socket())));
+        let (here, there) = (connect().await.expect("a connection"), connect().await.expect("a connection"));
+        let tags = Descriptor::of(["concert", "jazz"]).expect("tags");
+        let wanted = Descriptor::of(["concert"]).expect("tags");
+        there.advertise(std::slice::from_ref(&wanted)).await.expect("advertised");
+        let mut heard = there.messages().await.expect("it goes on");
+        let mut answered = here.messages().await.expect("it goes on");
+        let source = here.addresses().await.expect("addresses")[0];
+        let answering = there.addresses().await.expect("addresses")[0];
+        here.send_to_tags(&tags, FanOutLimit::All, source, b"who?").await.expect("sent");
+        let message = heard.recv().await.expect("a message");
+        assert_eq!((&message.payload[..], message.by_tags, message.source), (&b"who?"[..], true, Some(source)));
+        there.send_to(source, answering, b"me").await.expect("sent");
+        let message = answered.recv().await.expect("an answer");
+        assert_eq!((&message.payload[..], message.by_tags), (&b"me"[..], false));
+        let error = here.send_to(answering, source, &[0; 9000]).await.expect_err("a limit");
+        assert!(matches!(error, byname_client::CallError::TooLarge(_)), "{error}");
+        // What is withdrawn is not delivered any more: the next message that arrives is one to the address.
+        there.withdraw(&[wanted]).await.expect("withdrawn");
+        here.send_to_tags(&tags, FanOutLimit::All, source, b"no").await.expect("sent");
+        here.send_to(answering, source, b"yes").await.expect("sent");
+        assert_eq!(heard.recv().await.expect("a message").payload, b"yes");
+
+        let response = here.command("tags", "advertise", b"nonsense").await.expect("an answer");
+        assert_eq!(response.code, 400, "{}", response.text);
+
+        let mut producer = there.produce(&name("/refusing"), RegisterOptions::default()).await.expect("registered");
+        let asking = {
+            let here = here.clone();
+            tokio::spawn(async move { here.express(interest(&name("/refusing/x")), 1).await })
+        };
+        let request = producer.next().await.expect("an Interest");
+        there.refuse(request, byname_wire::NackReason::Congestion).await.expect("it goes on");
+        let error = asking.await.expect("no panic").expect_err("a Nack");
+        assert!(error.to_string().contains("refused"), "{error}");
+        let asking = {
+            let here = here.clone();
+            tokio::spawn(async move { here.express(interest(&name("/refusing/large")).lifetime_ms(300), 1).await })
+        };
+        let request = producer.next().await.expect("an Interest");
+        let large = DataBuilder::new(request.interest().name.to_name()).content(vec![0; 9000]);
+        producer.reply(request, large).await.expect("it goes on");
+        assert!(asking.await.expect("no panic").is_err());
+        let failures = there.take_failures().await.expect("it goes on");
+        assert_eq!((failures.len(), there.counters().await.expect("it goes on").failures), (1, 1));
+        assert!(failures[0].to_string().starts_with("no answer to /refusing/large: the packet has 9"));
+
+        let _published = there.publish(publication, RegisterOptions::default()).await.expect("registered");
+        let file = router.path("fetched");
+        // A transfer that ends early, at a limit, is resumed.
+        let limited = FetchOptions { bytes_max: 1_000_000, ..FetchOptions::default() };
+        let error = here.fetch_file(&name("/demo/file"), &file, limited).await.expect_err("a limit");
+        assert!(matches!(error, byname_client::CallError::Fetch(FetchError::TooLarge { .. })), "{error}");
+        assert_eq!(std::fs::metadata(router.path("fetched.part")).expect("a part").len(), 1_000_000);
+        let fetched = here.fetch_file(&name("/demo/file"), &file, FetchOptions::default()).await.expect("a file");
+        assert!(fetched == sha256 && std::fs::read(&file).expect("a file") == bytes);
+        let nowhere = router.path("none").join("file");
+        let error = here.fetch_file(&name("/demo/file"), &nowhere, FetchOptions::default()).await.expect_err("none");
+        assert!(matches!(error, byname_client::CallError::File(_)), "{error}");
     });
 }

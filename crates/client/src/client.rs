@@ -15,9 +15,11 @@ use byname_mgmt::ControlResponse;
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::{Interest, Name};
+use thiserror::Error;
 
 use crate::backoff::Backoff;
 use crate::clock::{Clock, Now};
+use crate::failure::{ClientCounters, Failure, Failures};
 use crate::link::{ConnectionLost, DataPacket, ExchangeError, Link};
 use crate::management::{ManagementError, RegisterOptions};
 use crate::outbox::Outbox;
@@ -26,7 +28,7 @@ use crate::session::{CommandId, Event, InterestId, Request, Session, SessionOpti
 use crate::socket::ConnectError;
 use crate::transport::{Environment, Transport, TransportError};
 
-pub use fetching::Fetching;
+pub use fetching::{FetchFileError, Fetching};
 
 /// Events that nobody has taken. A new one replaces the oldest.
 const UNCLAIMED_MAX: usize = 10_000;
@@ -58,6 +60,17 @@ impl ClientOptions {
         let reconnect = Some(Backoff::new(RECONNECT.0, RECONNECT.1));
         ClientOptions { transports, reconnect, session: SessionOptions::default() }
     }
+}
+
+/// The reason why a client did not connect as the environment says.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The environment is wrong.
+    #[error(transparent)]
+    Environment(#[from] TransportError),
+    /// No router answers.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
 }
 
 /// What a function answers.
@@ -108,6 +121,8 @@ pub struct Client {
     clock: Clock,
     handlers: BTreeMap<Name, Handler>,
     unclaimed: VecDeque<Event>,
+    failures: Failures,
+    counters: ClientCounters,
     interrupted: Arc<AtomicBool>,
     /// Takes what is sent while there is no connection.
     nowhere: Outbox,
@@ -118,7 +133,7 @@ impl Client {
     ///
     /// # Errors
     /// No router answers, or the environment is wrong.
-    pub fn of_environment() -> Result<Client, Box<dyn std::error::Error + Send + Sync>> {
+    pub fn of_environment() -> Result<Client, StartError> {
         Ok(Client::connect(ClientOptions::of_environment()?)?)
     }
 
@@ -143,6 +158,8 @@ impl Client {
             clock: Clock::start(),
             handlers: BTreeMap::new(),
             unclaimed: VecDeque::new(),
+            failures: Failures::default(),
+            counters: ClientCounters::default(),
             nowhere: Outbox::new(None, 0),
         };
         client.take_over(link);
@@ -169,6 +186,25 @@ impl Client {
         &self.session
     }
 
+    /// What the client could not do, and what nobody took from it in time.
+    pub fn counters(&self) -> ClientCounters {
+        self.counters
+    }
+
+    /// The newest Interests that the client could not answer, without those that were taken before: at most 100.
+    /// [`Client::counters`] counts all.
+    pub fn take_failures(&mut self) -> Vec<Failure> {
+        self.failures.take()
+    }
+
+    /// What is published under this name. `None`: nothing is.
+    pub fn publication(&self, name: &Name) -> Option<&Publication> {
+        match self.handlers.get(name) {
+            Some(Handler::Publication(publication)) => Some(publication),
+            _ => None,
+        }
+    }
+
     /// Sends an Interest and waits for its Data. Each of `tries` has a new nonce and waits for the Interest's lifetime.
     ///
     /// # Errors
@@ -181,10 +217,9 @@ impl Client {
     /// Sends an Interest and does not wait. [`Client::answer`] waits: so several may be under way.
     ///
     /// # Errors
-    /// The Interest is malformed.
+    /// The Interest is malformed or too large.
     pub fn begin(&mut self, interest: &InterestBuilder, tries: u32) -> Result<InterestId, ExchangeError> {
-        let begun = self.with(|session, now, outbox| session.express(interest.encode(), tries, now, outbox));
-        begun.map_err(|error| ExchangeError::Malformed { name: Name::default(), error })
+        self.with(|session, now, outbox| session.express(interest.encode(), tries, now, outbox))
     }
 
     /// Waits for the answer to an Interest of [`Client::begin`].
@@ -208,8 +243,14 @@ impl Client {
     /// Answers the Interests below a prefix with what `handler` returns, signed by the client's key. Waits until the
     /// prefix is registered at the router. The handler is called while one of the client's methods runs.
     ///
+    /// An answer that cannot be signed, or is larger than a packet, is not sent. [`Client::take_failures`] has it.
+    ///
     /// # Errors
     /// The router does not answer, or refuses.
+    ///
+    /// # Panics
+    /// A panic in `handler` leaves by the method of the client that is running, and its Interest gets no answer. The client
+    /// stays usable: whoever catches the panic may call its methods again, and the handler is asked again.
     pub fn produce(
         &mut self,
         prefix: &Name,
@@ -383,8 +424,10 @@ impl Client {
             match event {
                 Event::Request(request) => self.handle(&request),
                 event => {
-                    if self.unclaimed.len() == UNCLAIMED_MAX {
-                        self.unclaimed.pop_front();
+                    if self.unclaimed.len() == UNCLAIMED_MAX
+                        && let Some(oldest) = self.unclaimed.pop_front()
+                    {
+                        self.counters.count_dropped(&oldest);
                     }
                     self.unclaimed.push_back(event);
                 }
@@ -393,22 +436,19 @@ impl Client {
     }
 
     fn handle(&mut self, request: &Request) {
-        let Client { handlers, session, link: Some(link), .. } = self else { return };
+        let Client { handlers, session, link: Some(link), failures, counters, .. } = self else { return };
         let interest = request.interest();
-        match handlers.get_mut(request.prefix()) {
-            Some(Handler::Function(function)) => {
-                if let Some(data) = function(&interest) {
-                    // A key that cannot sign leaves the Interest without an answer, as a producer that is gone does.
-                    let _ = session.reply(request, &data, link.outbox());
-                }
-            }
-            Some(Handler::Publication(publication)) => {
-                // So does a file that cannot be read any more.
-                if let Ok(Some(packet)) = publication.answer(&interest, session.signer()) {
-                    link.outbox().push(packet, request.fields());
-                }
-            }
-            None => {}
+        let answered = match handlers.get_mut(request.prefix()) {
+            Some(Handler::Function(function)) => match function(&interest) {
+                Some(data) => session.reply(request, &data, link.outbox()),
+                None => Ok(()),
+            },
+            Some(Handler::Publication(publication)) => session.reply_from(request, publication, link.outbox()),
+            None => Ok(()),
+        };
+        if let Err(error) = answered {
+            counters.failures += 1;
+            failures.push(Failure { name: interest.name.to_name(), error });
         }
     }
 }

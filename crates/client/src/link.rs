@@ -13,9 +13,11 @@ use std::time::{Duration, Instant};
 use byname_wire::data::Data;
 use byname_wire::interest::{Interest, with_nonce};
 use byname_wire::name::component_type;
-use byname_wire::{Component, DecodeError, NackReason, Name};
+use byname_wire::tlv::{self, Reader, types};
+use byname_wire::{Component, DecodeError, NackReason, Name, NameRef};
 use thiserror::Error;
 
+use crate::failure::PacketTooLarge;
 use crate::outbox::{Fields, Outbox};
 use crate::reassembly::{Incoming, Reassembly};
 use crate::session::Peer;
@@ -117,6 +119,22 @@ pub enum ExchangeError {
         /// The reason.
         doubt: Doubt,
     },
+    /// The Interest is malformed, and was not sent.
+    #[error("cannot ask for {name}: the Interest is malformed: {error}")]
+    BadInterest {
+        /// The Interest's name, as far as it can be read.
+        name: Name,
+        /// The defect.
+        error: DecodeError,
+    },
+    /// The Interest is too large, and was not sent.
+    #[error("cannot ask for {name}: {error}")]
+    TooLarge {
+        /// The Interest's name.
+        name: Name,
+        /// Its size.
+        error: PacketTooLarge,
+    },
     /// The answer is malformed.
     #[error("the answer to {name} is malformed: {error}")]
     Malformed {
@@ -125,6 +143,24 @@ pub enum ExchangeError {
         /// The defect.
         error: DecodeError,
     },
+}
+
+impl ExchangeError {
+    /// The reason why this Interest cannot be sent.
+    pub(crate) fn unsendable(interest: &[u8], error: DecodeError) -> Self {
+        let name = name_in(interest).unwrap_or_default();
+        match PacketTooLarge::check(interest) {
+            Err(error) => ExchangeError::TooLarge { name, error },
+            Ok(()) => ExchangeError::BadInterest { name, error },
+        }
+    }
+}
+
+/// The name in an Interest of which the rest may be malformed.
+fn name_in(interest: &[u8]) -> Option<Name> {
+    let mut elements = Reader::new(tlv::decode_only(interest, types::INTEREST).ok()?);
+    let name = elements.next_tlv().ok()??;
+    NameRef::new(name.value).ok().filter(|_| name.typ == types::NAME).map(|name| name.to_name())
 }
 
 struct Tries(u32);
@@ -232,8 +268,8 @@ impl Link {
     /// Sends one Interest and waits for the answer. Each of `tries` has a new nonce and waits for the Interest's
     /// lifetime.
     pub fn exchange(&mut self, interest_wire: &[u8], tries: u32) -> Result<DataPacket, ExchangeError> {
-        let interest = Interest::decode(interest_wire)
-            .map_err(|error| ExchangeError::Malformed { name: Name::default(), error })?;
+        let interest =
+            Interest::decode(interest_wire).map_err(|error| ExchangeError::unsendable(interest_wire, error))?;
         let lifetime = Duration::from_millis(interest.lifetime_or_default_ms());
         let start = Instant::now();
         for attempt in 0..tries.max(1) {

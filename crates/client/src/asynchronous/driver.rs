@@ -10,7 +10,7 @@ use byname_mgmt::ControlResponse;
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::tagnet::Address;
-use byname_wire::{Descriptor, Name};
+use byname_wire::{Descriptor, NackReason, Name};
 use tokio::io::Interest as Readiness;
 use tokio::io::Ready;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -20,6 +20,7 @@ use super::watcher::Watcher;
 use crate::backoff::Backoff;
 use crate::client::ClientOptions;
 use crate::clock::{Clock, Now};
+use crate::failure::{ClientCounters, Failure, Failures, PacketTooLarge, ReplyError};
 use crate::fetch::{Chunk, Discovery, FetchError, FetchOptions, Object};
 use crate::link::{DataPacket, ExchangeError};
 use crate::management::{ManagementError, RegisterOptions};
@@ -73,6 +74,8 @@ pub(super) struct Driver {
     fetches: HashMap<FetchId, mpsc::Sender<Result<Chunk, FetchError>>>,
     groups: HashMap<GroupId, mpsc::Sender<Vec<Update>>>,
     messages: Option<mpsc::Sender<Message>>,
+    failures: Failures,
+    counters: ClientCounters,
     /// Whether the client was closed.
     is_closed: bool,
 }
@@ -104,6 +107,8 @@ impl Driver {
             fetches: HashMap::new(),
             groups: HashMap::new(),
             messages: None,
+            failures: Failures::default(),
+            counters: ClientCounters::default(),
             is_closed: false,
         };
         driver.take_over(socket);
@@ -245,9 +250,13 @@ impl Driver {
                 }
                 Event::Request(request) => self.hand_over(request),
                 Event::Updates { group, updates } => {
-                    drop(self.groups.get(&group).map(|sender| sender.try_send(updates)))
+                    let taken = self.groups.get(&group).map(|sender| sender.try_send(updates));
+                    self.counters.updates_dropped += u64::from(taken.is_some_and(|taken| taken.is_err()));
                 }
-                Event::Message(message) => drop(self.messages.as_ref().map(|sender| sender.try_send(message))),
+                Event::Message(message) => {
+                    let is_taken = self.messages.as_ref().is_some_and(|sender| sender.try_send(message).is_ok());
+                    self.counters.messages_dropped += u64::from(!is_taken);
+                }
             }
         }
         self.answers.retain(|id, sender| {
@@ -260,18 +269,26 @@ impl Driver {
     }
 
     fn hand_over(&mut self, request: Request) {
-        let Driver { producers, session, connection, .. } = self;
-        match producers.get_mut(request.prefix()) {
-            Some(Taker::Application(sender)) => drop(sender.try_send(request)),
-            Some(Taker::Publication(publication)) => {
-                // A file that cannot be read any more, and a key that cannot sign, leave the Interest without an answer.
-                let answer = publication.answer(&request.interest(), session.signer());
-                if let (Ok(Some(packet)), Some(connection)) = (answer, connection) {
-                    connection.outbox.push(packet, request.fields());
-                }
+        let Driver { producers, session, connection, counters, .. } = self;
+        let answered = match producers.get_mut(request.prefix()) {
+            Some(Taker::Application(sender)) => {
+                counters.requests_dropped += u64::from(sender.try_send(request).is_err());
+                return;
             }
-            None => {}
+            Some(Taker::Publication(publication)) => match connection {
+                Some(connection) => session.reply_from(&request, publication, &mut connection.outbox),
+                None => return,
+            },
+            None => return,
+        };
+        if let Err(error) = answered {
+            self.on_failure(&request, error);
         }
+    }
+
+    fn on_failure(&mut self, request: &Request, error: ReplyError) {
+        self.counters.failures += 1;
+        self.failures.push(Failure { name: request.interest().name.to_name(), error });
     }
 
     /// Hands out the segments for which there is room.
@@ -311,7 +328,7 @@ impl Driver {
     ) {
         match self.with(|session, now, outbox| session.express(interest.encode(), tries, now, outbox)) {
             Ok(id) => drop(self.answers.insert(id, sender)),
-            Err(error) => drop(sender.send(Err(ExchangeError::Malformed { name: Name::default(), error }))),
+            Err(error) => drop(sender.send(Err(error))),
         }
     }
 
@@ -337,8 +354,26 @@ impl Driver {
     }
 
     pub fn reply(&mut self, request: &Request, data: &DataBuilder) {
-        // A key that cannot sign leaves the Interest without an answer, as a producer that is gone does.
-        let _ = self.with(|session, _, outbox| session.reply(request, data, outbox));
+        if let Err(error) = self.with(|session, _, outbox| session.reply(request, data, outbox)) {
+            self.on_failure(request, error);
+        }
+    }
+
+    pub fn refuse(&mut self, request: &Request, reason: NackReason) {
+        self.with(|session, _, outbox| session.refuse(request, reason, outbox));
+    }
+
+    pub fn tell_counters(&mut self, done: oneshot::Sender<ClientCounters>) {
+        let _ = done.send(self.counters);
+    }
+
+    pub fn take_failures(&mut self, done: oneshot::Sender<Vec<Failure>>) {
+        let _ = done.send(self.failures.take());
+    }
+
+    pub fn command(&mut self, module: &str, verb: &str, parameters: &[u8], done: Commanded) {
+        let begun = self.with(|session, now, outbox| session.command(module, verb, parameters, now, outbox));
+        self.await_last(&format!("{module}/{verb}"), begun.map(|id| vec![id]), done);
     }
 
     pub fn find(
@@ -418,12 +453,27 @@ impl Driver {
         }
     }
 
-    pub fn send_to_tags(&mut self, descriptor: &Descriptor, limit: FanOutLimit, source: Address, payload: &[u8]) {
-        self.with(|session, _, outbox| session.send_to_tags(descriptor, limit, source, payload, outbox));
+    pub fn send_to_tags(
+        &mut self,
+        descriptor: &Descriptor,
+        limit: FanOutLimit,
+        source: Address,
+        payload: &[u8],
+        done: oneshot::Sender<Result<(), PacketTooLarge>>,
+    ) {
+        let sent = self.with(|session, _, outbox| session.send_to_tags(descriptor, limit, source, payload, outbox));
+        let _ = done.send(sent);
     }
 
-    pub fn send_to(&mut self, destination: Address, source: Address, payload: &[u8]) {
-        self.with(|session, _, outbox| session.send_to(destination, source, payload, outbox));
+    pub fn send_to(
+        &mut self,
+        destination: Address,
+        source: Address,
+        payload: &[u8],
+        done: oneshot::Sender<Result<(), PacketTooLarge>>,
+    ) {
+        let sent = self.with(|session, _, outbox| session.send_to(destination, source, payload, outbox));
+        let _ = done.send(sent);
     }
 
     pub fn close(&mut self) {

@@ -154,6 +154,11 @@ impl Chunk {
     pub fn packet(&self) -> &[u8] {
         &self.packet
     }
+
+    /// The number of the object's last segment, if this segment names it.
+    pub fn last(&self) -> Option<u64> {
+        Data::decode(&self.packet).ok().and_then(|data| last_of(&data))
+    }
 }
 
 /// Numbers of a transfer.

@@ -9,7 +9,7 @@ use byname_wire::name::component_type;
 use byname_wire::{Component, Data, DecodeError, Interest, Name, NameRef};
 
 use super::{CommandId, FindId, InterestId};
-use crate::link::{DataPacket, satisfies};
+use crate::link::{DataPacket, ExchangeError, satisfies};
 
 /// What an answer is for.
 #[derive(Debug, Clone)]
@@ -95,8 +95,8 @@ impl Interests {
         purpose: Purpose,
         outage_max: Option<Duration>,
         now: Duration,
-    ) -> Result<(), DecodeError> {
-        let interest = Interest::decode(&wire)?;
+    ) -> Result<(), ExchangeError> {
+        let interest = Interest::decode(&wire).map_err(|error| ExchangeError::unsendable(&wire, error))?;
         let (name, can_be_prefix) = (interest.name.to_name(), interest.can_be_prefix);
         let lifetime = Duration::from_millis(interest.lifetime_or_default_ms());
         let tries_left = tries.saturating_sub(1);

@@ -37,17 +37,19 @@ use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::tagnet::is_tagnet;
 use byname_wire::tlv::types;
-use byname_wire::{Component, Data, DecodeError, Descriptor, Interest, NackReason, Name};
+use byname_wire::{Component, Data, Descriptor, Interest, NackReason, Name};
 
 pub use event::{Event, Request};
 
 use crate::clock::{Now, as_ms};
+use crate::failure::{PacketTooLarge, ReplyError};
 use crate::fetch::{Object, Segments};
 use crate::link::{DataPacket, ExchangeError};
 use crate::management::{
     LIFETIME, ManagementError, RegisterOptions, management_name, outcome, registration, scope, signed_by,
 };
 use crate::outbox::{Fields, Outbox};
+use crate::publish::Publication;
 use crate::reassembly::Incoming;
 use crate::sync::Group;
 use crate::tags::Message;
@@ -244,15 +246,22 @@ impl Session {
     /// [`Event::Answer`].
     ///
     /// # Errors
-    /// `interest` is malformed.
+    /// `interest` is malformed or too large.
     pub fn express(
         &mut self,
         interest: Vec<u8>,
         tries: u32,
         now: Now,
         outbox: &mut Outbox,
-    ) -> Result<InterestId, DecodeError> {
+    ) -> Result<InterestId, ExchangeError> {
         self.express_for(Purpose::Application, interest, tries, now, outbox)
+    }
+
+    /// Sends an Interest of the session itself. If it cannot be sent, this is its result.
+    fn ask_for(&mut self, purpose: Purpose, interest: Vec<u8>, tries: u32, now: Now, outbox: &mut Outbox) {
+        if let Err(error) = self.express_for(purpose.clone(), interest, tries, now, outbox) {
+            self.finish(InterestId(0), purpose, Err(error), now, outbox);
+        }
     }
 
     fn express_for(
@@ -262,7 +271,7 @@ impl Session {
         tries: u32,
         now: Now,
         outbox: &mut Outbox,
-    ) -> Result<InterestId, DecodeError> {
+    ) -> Result<InterestId, ExchangeError> {
         let id = InterestId(self.new_id());
         let outage_max = self.peer.is_none().then_some(self.outage_max);
         self.interests.add(id, interest, tries, purpose, outage_max, now.elapsed)?;
@@ -308,23 +317,43 @@ impl Session {
 
     /// Whether a prefix is registered at the router.
     pub fn is_registered(&self, prefix: &Name) -> bool {
-        self.producers.is_registered(prefix)
+        self.peer.is_some() && self.producers.is_registered(prefix)
     }
 
     /// Answers an Interest with Data, signed by the session's key.
     ///
     /// # Errors
-    /// The key cannot sign.
-    pub fn reply(&mut self, request: &Request, data: &DataBuilder, outbox: &mut Outbox) -> Result<(), SignerError> {
+    /// The key cannot sign, or the packet is too large.
+    pub fn reply(&mut self, request: &Request, data: &DataBuilder, outbox: &mut Outbox) -> Result<(), ReplyError> {
         let packet = self.signer.sign_data(data)?;
-        self.reply_with(request, &packet, outbox);
-        Ok(())
+        Ok(self.reply_with(request, &packet, outbox)?)
     }
 
     /// Answers an Interest with a Data packet that is signed already.
-    pub fn reply_with(&mut self, request: &Request, packet: &[u8], outbox: &mut Outbox) {
+    ///
+    /// # Errors
+    /// The packet is too large.
+    pub fn reply_with(&mut self, request: &Request, packet: &[u8], outbox: &mut Outbox) -> Result<(), PacketTooLarge> {
+        PacketTooLarge::check(packet)?;
         if self.peer.is_some() {
             outbox.push(packet, request.fields);
+        }
+        Ok(())
+    }
+
+    /// Answers an Interest with what a publication has for it, if anything.
+    ///
+    /// # Errors
+    /// The object cannot be read or signed, or its segments are too large for a packet.
+    pub fn reply_from(
+        &mut self,
+        request: &Request,
+        publication: &mut Publication,
+        outbox: &mut Outbox,
+    ) -> Result<(), ReplyError> {
+        match publication.answer(&request.interest(), &self.signer)? {
+            Some(packet) => Ok(self.reply_with(request, packet, outbox)?),
+            None => Ok(()),
         }
     }
 
@@ -377,8 +406,7 @@ impl Session {
         let name = management_name("localhost", module, verb);
         let interest = signed_by(&self.signer, name, parameters.to_vec(), None, now.unix_ms())?;
         let (module, verb, parameters) = (module.to_owned(), verb.to_owned(), parameters.to_vec());
-        // It was encoded a moment ago.
-        let _ = self.express_for(Purpose::Command { id, module, verb, parameters }, interest, 1, now, outbox);
+        self.ask_for(Purpose::Command { id, module, verb, parameters }, interest, 1, now, outbox);
         Ok(())
     }
 
@@ -542,8 +570,7 @@ impl Session {
             let name = name.join(Component::generic(&registration(&prefix, options).encode()));
             match signed_by(&self.signer, name, Vec::new(), None, now.unix_ms()) {
                 Ok(interest) => {
-                    // It was encoded a moment ago.
-                    let _ = self.express_for(Purpose::Registration(prefix), interest, 1, now, outbox);
+                    self.ask_for(Purpose::Registration(prefix), interest, 1, now, outbox);
                 }
                 Err(error) => {
                     self.producers.on_answer(&prefix, false, None, now.elapsed);

@@ -8,6 +8,7 @@ use byname_wire::tagnet::Address;
 use byname_wire::{Data, Descriptor, Interest, Name};
 
 use super::{CommandId, Event, GroupId, Now, Outbox, Session, SignerError, Verdict};
+use crate::failure::PacketTooLarge;
 use crate::management::{ManagementError, RegisterOptions};
 use crate::outbox::Fields;
 use crate::sync::{Group, StateVector, SyncOptions};
@@ -58,7 +59,10 @@ impl Session {
     }
 
     /// Sends to the applications that advertised a subset of `descriptor`, on the tree of `source`. Answers go to
-    /// `source`.
+    /// `source`. Without a connection, the message is lost.
+    ///
+    /// # Errors
+    /// The packet is too large.
     pub fn send_to_tags(
         &mut self,
         descriptor: &Descriptor,
@@ -66,14 +70,23 @@ impl Session {
         source: Address,
         payload: &[u8],
         outbox: &mut Outbox,
-    ) {
-        self.send(&limit.packet(descriptor, source, payload), outbox);
+    ) -> Result<(), PacketTooLarge> {
+        self.send(&limit.packet(descriptor, source, payload), outbox)
     }
 
-    /// Sends to one application.
-    pub fn send_to(&mut self, destination: Address, source: Address, payload: &[u8], outbox: &mut Outbox) {
+    /// Sends to one application. Without a connection, the message is lost.
+    ///
+    /// # Errors
+    /// The packet is too large.
+    pub fn send_to(
+        &mut self,
+        destination: Address,
+        source: Address,
+        payload: &[u8],
+        outbox: &mut Outbox,
+    ) -> Result<(), PacketTooLarge> {
         let packet = byname_wire::tagnet::LocatorPacketBuilder::new(destination).source(source).payload(payload);
-        self.send(&packet.encode(), outbox);
+        self.send(&packet.encode(), outbox)
     }
 
     /// Becomes a member of a group, as `node`. What others publish comes as [`Event::Updates`].
@@ -108,10 +121,12 @@ impl Session {
         self.groups.get(&id)
     }
 
-    fn send(&mut self, packet: &[u8], outbox: &mut Outbox) {
+    fn send(&mut self, packet: &[u8], outbox: &mut Outbox) -> Result<(), PacketTooLarge> {
+        PacketTooLarge::check(packet)?;
         if self.peer.is_some() {
             outbox.push(packet, Fields::default());
         }
+        Ok(())
     }
 
     /// Sends a command about descriptors, in as many parts as necessary.

@@ -4,6 +4,7 @@ mod fetching;
 mod outages;
 mod router;
 mod trusting;
+mod unsendable;
 
 use std::time::Duration;
 

@@ -172,8 +172,7 @@ impl Session {
     fn ask(&mut self, id: FindId, now: Now, outbox: &mut Outbox) {
         let Some(Search { name, lifetime, questions: [question, ..] }) = self.searches.get(&id) else { return };
         let interest = question.interest(name, *lifetime).encode();
-        // It was encoded a moment ago.
-        let _ = self.express_for(Purpose::Find(id), interest, SEARCH_TRIES, now, outbox);
+        self.ask_for(Purpose::Find(id), interest, SEARCH_TRIES, now, outbox);
     }
 
     /// Takes the answer to a question, and asks the next one if there is none.

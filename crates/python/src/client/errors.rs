@@ -24,7 +24,9 @@ pub fn exchange_error(error: &ExchangeError) -> PyErr {
         ExchangeError::Untrusted { name: of, doubt } => {
             exception("Untrusted", message, vec![name(of), ("reason", Value::Text(doubt.to_string()))])
         }
-        ExchangeError::Malformed { name: of, .. } => exception("ClientError", message, vec![name(of)]),
+        ExchangeError::Malformed { name: of, .. }
+        | ExchangeError::BadInterest { name: of, .. }
+        | ExchangeError::TooLarge { name: of, .. } => exception("ClientError", message, vec![name(of)]),
         ExchangeError::Lost(_) | ExchangeError::Offline { .. } | ExchangeError::Interrupted => exception("ConnectionLost", message, Vec::new()),
     }
 }
@@ -74,6 +76,7 @@ pub fn call_error(error: &CallError) -> PyErr {
         CallError::Exchange(error) => exchange_error(error),
         CallError::Management(error) => management_error(error),
         CallError::Fetch(error) => fetch_error(error),
+        CallError::File(_) | CallError::TooLarge(_) => exception("ClientError", error.to_string(), Vec::new()),
     }
 }
 

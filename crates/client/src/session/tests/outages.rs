@@ -174,7 +174,7 @@ fn what_waits_for_a_connection_ends_after_the_longest_outage() {
     host.connect();
     host.run_for(SECOND);
     let registers = |packet: &Vec<u8>| Interest::decode(packet).ok().and_then(|interest| command_of(&interest));
-    assert_eq!(host.sent.iter().filter_map(registers).last().as_deref(), Some("rib/register"));
+    assert_eq!(host.sent.iter().filter_map(registers).next_back().as_deref(), Some("rib/register"));
 }
 
 #[test]

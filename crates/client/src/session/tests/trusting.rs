@@ -3,8 +3,10 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
+use byname_trust::schema::Schema;
 use byname_trust::validator::{Domain, Limits, Rejection};
 use byname_trust::{Certificate, KeyType, NewKey, Revocations, Rule, Signer, Terms, Validator, issue};
 use byname_wire::data::DataBuilder;
@@ -180,4 +182,48 @@ fn certificates_are_asked_for_again_after_an_outage() {
         other => panic!("{other:?}"),
     }
     assert_eq!(fetch_rest(&mut host, id).expect("fetched"), 24);
+}
+
+#[test]
+fn a_schema_accepts_the_producer_that_it_names_and_refuses_another() {
+    const SCHEMA: &str = "#anchor: \"net\"/#KEY\n#writer: \"net\"/who/#KEY <= #anchor\n\
+                          #article: \"news\"/who/_/_/_ <= #writer\n#KEY: \"KEY\"/_/_/_";
+    let (root, alice, bob) = (key("/net"), key("/net/alice"), key("/net/bob"));
+    let anchor = Certificate::decode(&certify(&root, root.signer())).expect("a certificate");
+    let rule = Rule::Schema(Arc::new(Schema::compile(SCHEMA).expect("a schema")));
+    // Alice's articles, once by her and once by bob, who may write only below his own name.
+    for (who, writer, is_accepted) in
+        [("alice", &alice, true), ("bob", &bob, true), ("alice", &bob, false), ("bob", &alice, false)]
+    {
+        let mut packets = HashMap::from([(writer.name().clone(), certify(writer, root.signer()))]);
+        let object = name(&format!("/news/{who}/article/v=1"));
+        for number in 0..3 {
+            let packet_name = object.join_number(component_type::SEGMENT, number);
+            let last = Name::default().join_number(component_type::SEGMENT, 2);
+            let builder = DataBuilder::new(packet_name.clone()).content(vec![0; 8]);
+            let builder = builder.final_block(last.as_ref().component(0).expect("one component"));
+            packets.insert(packet_name, signer_of(writer).sign_data(&builder).expect("signed"));
+        }
+        let domain = Domain { anchors: vec![anchor.clone()], rule: rule.clone() };
+        let validator = Validator::new(vec![domain], Revocations::default(), Limits::default());
+        let options = SessionOptions { validator: Some(validator), ..SessionOptions::default() };
+        let mut host = Host::with_options(options, move |interest, _| {
+            packets.get(&interest.name.to_name()).map_or(vec![], |packet| vec![Reply::Data(packet.clone())])
+        });
+        let segment = object.join_number(component_type::SEGMENT, 1);
+        let expressed = host.express(interest(&segment), 1);
+        let id = host.with(|session, now, outbox| session.fetch(object, FetchOptions::default(), now, outbox));
+        let fetched = fetch_rest(&mut host, id);
+        if is_accepted {
+            assert!(expressed.is_ok(), "{who}: {expressed:?}");
+            assert_eq!(fetched.expect("fetched"), 24);
+        } else {
+            let is_refusal = |doubt: &Doubt| matches!(doubt, Doubt::Rejected(Rejection::NotPermitted { .. }));
+            assert!(
+                matches!(&expressed, Err(ExchangeError::Untrusted { doubt, .. }) if is_refusal(doubt)),
+                "{expressed:?}"
+            );
+            assert!(matches!(&fetched, Err(FetchError::Untrusted { doubt, .. }) if is_refusal(doubt)), "{fetched:?}");
+        }
+    }
 }

@@ -28,6 +28,8 @@ use byname_client::management::RegisterOptions;
 use byname_client::publish::{Content, Publication, PublishOptions};
 use byname_client::tags::FanOutLimit;
 use byname_client::{AsyncClient, Client, ClientOptions, Transport, interest};
+use byname_trust::validator::{Domain, Limits};
+use byname_trust::{Certificate, KeyType, NewKey, Revocations, Rule, Signer, Terms, Validator, issue};
 use byname_wire::data::DataBuilder;
 use byname_wire::{Descriptor, Name};
 use common::Router;
@@ -199,7 +201,7 @@ fn producer_over(transport: Transport) -> (ClientOptions, Name) {
         Transport::WebSocket(..) => "websocket",
     };
     let mut options = options(transport);
-    options.session.signer = byname_trust::Signer::hmac(name("/net/alice/KEY/1"), SECRET);
+    options.session.signer = Signer::hmac(name("/net/alice/KEY/1"), SECRET);
     options.session.refresh = Duration::from_secs(1);
     (options, name(&format!("/net/alice/{at}")))
 }
@@ -556,5 +558,91 @@ fn an_async_client_sends_by_tags_commands_refuses_and_fetches_a_file() {
         let nowhere = router.path("none").join("file");
         let error = here.fetch_file(&name("/demo/file"), &nowhere, FetchOptions::default()).await.expect_err("none");
         assert!(matches!(error, byname_client::CallError::File(_)), "{error}");
+    });
+}
+
+/// The options of a client with a key of its own below an anchor, which trusts all keys below the anchor.
+fn trusting(router: &Router, who: &str, root: &NewKey) -> (ClientOptions, Name) {
+    let day = Duration::from_secs(86_400);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    let certificate = |key: &NewKey| {
+        let terms =
+            Terms { issuer: byname_wire::Component::generic(b"test"), version: 1, valid: (now - day, now + day) };
+        let packet = issue(key.name(), key.spki(), root.signer(), terms).expect("a certificate");
+        Certificate::decode(&packet).expect("a certificate")
+    };
+    let key = NewKey::generate(&name(who), KeyType::Ed25519).expect("a key");
+    let domain = Domain { anchors: vec![certificate(root)], rule: Rule::Hierarchical };
+    let validator = Validator::new(vec![domain], Revocations::default(), Limits::default());
+    let mut options = options(Transport::Unix(router.socket()));
+    // The test has no server of certificates, so each has those of all.
+    options.session.validator = Some(validator);
+    options.session.signer = Signer::from_pkcs8(key.name().clone(), key.pkcs8()).expect("a signer");
+    CERTIFICATES.lock().expect("no panic").push(certificate(&key));
+    (options, key.name().clone())
+}
+
+static CERTIFICATES: std::sync::Mutex<Vec<Certificate>> = std::sync::Mutex::new(Vec::new());
+
+/// The same, with the certificates of all.
+fn knowing_all(options: ClientOptions) -> ClientOptions {
+    let certificates = CERTIFICATES.lock().expect("no panic").clone();
+    let mut options = options;
+    options.session.validator = options.session.validator.map(|validator| validator.with_certificates(certificates));
+    options
+}
+
+#[test]
+fn a_producer_answers_signed_interests_of_those_whom_it_trusts() {
+    let router = Router::start();
+    let (root, other) = (
+        NewKey::generate(&name("/net"), KeyType::Ed25519).expect("a key"),
+        NewKey::generate(&name("/net"), KeyType::Ed25519).expect("a key"),
+    );
+    let (door, _) = trusting(&router, "/net/door", &root);
+    let (alice, alice_key) = trusting(&router, "/net/alice", &root);
+    let (mallory, _) = trusting(&router, "/net/mallory", &other);
+    let mut producer = Client::connect(knowing_all(door)).expect("a connection");
+    producer
+        .produce_signed(&name("/net/door"), |interest, key| {
+            Some(DataBuilder::new(interest.name.to_name()).content(key.to_string().into_bytes()))
+        })
+        .expect("registered");
+    let open = || interest(&name("/net/door/open")).application_parameters(b"now".to_vec()).lifetime_ms(500);
+    beside(&mut producer, || {
+        let mut alice = Client::connect(knowing_all(alice)).expect("a connection");
+        let opened = alice.express_signed(&open(), 2).expect("an answer");
+        assert_eq!(opened.data().content, alice_key.to_string().as_bytes());
+        assert!(alice.express(&open(), 1).is_err(), "it is not signed");
+        block_on(async {
+            let mallory = AsyncClient::connect(mallory).await.expect("a connection");
+            assert!(mallory.express_signed(open(), 1).await.is_err(), "by another anchor's key");
+        });
+    });
+    let failures: Vec<String> = producer.take_failures().iter().map(ToString::to_string).collect();
+    assert_eq!(failures.len(), 2, "{failures:?}");
+    assert!(failures[0].contains("it is not signed"), "{failures:?}");
+
+    // The same, asynchronously, and the other way around.
+    let (alice, door) = (trusting(&router, "/net/alice", &root).0, trusting(&router, "/net/bell", &root));
+    let (alice, (bell, bell_key)) = (knowing_all(alice), (knowing_all(door.0), door.1));
+    block_on(async {
+        let (alice, bell) = (AsyncClient::connect(alice).await, AsyncClient::connect(bell).await);
+        let (alice, bell) = (alice.expect("a connection"), bell.expect("a connection"));
+        let mut producer = alice.produce(&name("/net/alice"), RegisterOptions::default()).await.expect("registered");
+        let ringing = tokio::spawn(async move {
+            let signed = bell.express_signed(interest(&name("/net/alice/ring")), 1).await;
+            (signed, bell.express(interest(&name("/net/alice/ring")).lifetime_ms(100), 1).await)
+        });
+        let request = producer.next().await.expect("an Interest");
+        let (request, key) = alice.check(request).await.expect("trusted");
+        assert_eq!(key, bell_key);
+        let data = DataBuilder::new(request.interest().name.to_name());
+        producer.reply(request, data).await.expect("it goes on");
+        let request = producer.next().await.expect("an Interest");
+        let error = alice.check(request).await.expect_err("it is not signed");
+        assert!(error.to_string().contains("it is not signed"), "{error}");
+        let (signed, plain) = ringing.await.expect("no panic");
+        assert!(signed.is_ok() && plain.is_err(), "{signed:?}");
     });
 }

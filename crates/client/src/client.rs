@@ -19,12 +19,13 @@ use thiserror::Error;
 
 use crate::backoff::Backoff;
 use crate::clock::{Clock, Now};
-use crate::failure::{ClientCounters, Failure, Failures};
+use crate::failure::{ClientCounters, Failure, Failures, ReplyError};
 use crate::link::{ConnectionLost, DataPacket, ExchangeError, Link};
 use crate::management::{ManagementError, RegisterOptions};
 use crate::outbox::Outbox;
 use crate::publish::Publication;
 use crate::session::{CommandId, Event, InterestId, Request, Session, SessionOptions};
+use crate::signed::RequestDoubt;
 use crate::socket::ConnectError;
 use crate::transport::{Environment, Transport, TransportError};
 
@@ -76,9 +77,13 @@ pub enum StartError {
 /// What a function answers.
 type Answer = dyn FnMut(&Interest<'_>) -> Option<DataBuilder> + Send;
 
+/// What a function answers to a key.
+type SignedAnswer = dyn FnMut(&Interest<'_>, &Name) -> Option<DataBuilder> + Send;
+
 /// What answers the Interests below a prefix.
 enum Handler {
     Function(Box<Answer>),
+    SignedFunction(Box<SignedAnswer>),
     Publication(Box<Publication>),
 }
 
@@ -214,6 +219,16 @@ impl Client {
         self.answer(id)
     }
 
+    /// Sends an Interest that is signed by the client's key, and waits for its Data. Each of `tries` is signed again, and
+    /// waits for the Interest's lifetime.
+    ///
+    /// # Errors
+    /// The key cannot sign, there is no Data, or it is not trusted.
+    pub fn express_signed(&mut self, interest: &InterestBuilder, tries: u32) -> Result<DataPacket, ExchangeError> {
+        let id = self.with(|session, now, outbox| session.express_signed(interest.clone(), tries, now, outbox))?;
+        self.answer(id)
+    }
+
     /// Sends an Interest and does not wait. [`Client::answer`] waits: so several may be under way.
     ///
     /// # Errors
@@ -257,6 +272,20 @@ impl Client {
         handler: impl FnMut(&Interest<'_>) -> Option<DataBuilder> + Send + 'static,
     ) -> Result<(), ManagementError> {
         self.produce_by(prefix, Handler::Function(Box::new(handler)), RegisterOptions::default())
+    }
+
+    /// Like [`Client::produce`], for signed Interests. The handler is called with those that the validator accepts and that
+    /// are no replays, and with the name of the key that has signed them. Others get no answer: [`Client::take_failures`]
+    /// says why. [`crate::signed`] has the rules.
+    ///
+    /// # Errors
+    /// The router does not answer, or refuses.
+    pub fn produce_signed(
+        &mut self,
+        prefix: &Name,
+        handler: impl FnMut(&Interest<'_>, &Name) -> Option<DataBuilder> + Send + 'static,
+    ) -> Result<(), ManagementError> {
+        self.produce_by(prefix, Handler::SignedFunction(Box::new(handler)), RegisterOptions::default())
     }
 
     /// Publishes an object, until it is withdrawn.
@@ -422,7 +451,8 @@ impl Client {
     fn dispatch(&mut self) {
         while let Some(event) = self.session.next_event() {
             match event {
-                Event::Request(request) => self.handle(&request),
+                Event::Request(request) => self.handle(request),
+                Event::Checked { request, result, .. } => self.handle_signed(&request, result),
                 event => {
                     if self.unclaimed.len() == UNCLAIMED_MAX
                         && let Some(oldest) = self.unclaimed.pop_front()
@@ -435,16 +465,35 @@ impl Client {
         }
     }
 
-    fn handle(&mut self, request: &Request) {
-        let Client { handlers, session, link: Some(link), failures, counters, .. } = self else { return };
-        let interest = request.interest();
+    fn handle(&mut self, request: Request) {
+        let Client { handlers, session, clock, link: Some(link), failures, counters, .. } = self else { return };
         let answered = match handlers.get_mut(request.prefix()) {
-            Some(Handler::Function(function)) => match function(&interest) {
-                Some(data) => session.reply(request, &data, link.outbox()),
+            Some(Handler::Function(function)) => match function(&request.interest()) {
+                Some(data) => session.reply(&request, &data, link.outbox()),
                 None => Ok(()),
             },
-            Some(Handler::Publication(publication)) => session.reply_from(request, publication, link.outbox()),
+            Some(Handler::Publication(publication)) => session.reply_from(&request, publication, link.outbox()),
+            Some(Handler::SignedFunction(_)) => {
+                session.check_request(request, clock.now());
+                return;
+            }
             None => Ok(()),
+        };
+        if let Err(error) = answered {
+            counters.failures += 1;
+            failures.push(Failure { name: request.interest().name.to_name(), error });
+        }
+    }
+
+    /// Answers a request that was checked.
+    fn handle_signed(&mut self, request: &Request, result: Result<Name, Box<RequestDoubt>>) {
+        let Client { handlers, session, link: Some(link), failures, counters, .. } = self else { return };
+        let Some(Handler::SignedFunction(function)) = handlers.get_mut(request.prefix()) else { return };
+        let interest = request.interest();
+        let answered = match result.map(|key| function(&interest, &key)) {
+            Ok(Some(data)) => session.reply(request, &data, link.outbox()),
+            Ok(None) => Ok(()),
+            Err(doubt) => Err(ReplyError::Untrusted(doubt)),
         };
         if let Err(error) = answered {
             counters.failures += 1;

@@ -9,6 +9,7 @@ use thiserror::Error;
 use crate::link::ConnectionLost;
 use crate::publish::PublishError;
 use crate::session::Event;
+use crate::signed::RequestDoubt;
 
 /// Failures that nobody has taken. A new one replaces the oldest.
 const FAILURES_MAX: usize = 100;
@@ -54,6 +55,9 @@ pub enum ReplyError {
     /// The answer is too large.
     #[error(transparent)]
     TooLarge(#[from] PacketTooLarge),
+    /// The Interest is not signed by anybody whom the application trusts.
+    #[error(transparent)]
+    Untrusted(Box<RequestDoubt>),
     /// A published object cannot be read.
     #[error(transparent)]
     Publish(#[from] PublishError),

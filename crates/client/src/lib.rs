@@ -19,6 +19,7 @@ mod outbox;
 pub mod publish;
 mod reassembly;
 pub mod session;
+pub mod signed;
 mod socket;
 pub mod sync;
 pub mod tags;

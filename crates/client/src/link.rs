@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use byname_trust::SignerError;
 use byname_wire::data::Data;
 use byname_wire::interest::{Interest, with_nonce};
 use byname_wire::name::component_type;
@@ -135,6 +136,14 @@ pub enum ExchangeError {
         /// Its size.
         error: PacketTooLarge,
     },
+    /// The key cannot sign the Interest, and it was not sent.
+    #[error("cannot ask for {name}: {error}")]
+    Unsigned {
+        /// The Interest's name.
+        name: Name,
+        /// The reason.
+        error: SignerError,
+    },
     /// The answer is malformed.
     #[error("the answer to {name} is malformed: {error}")]
     Malformed {
@@ -153,6 +162,11 @@ impl ExchangeError {
             Err(error) => ExchangeError::TooLarge { name, error },
             Ok(()) => ExchangeError::BadInterest { name, error },
         }
+    }
+
+    /// The key cannot sign this Interest.
+    pub(crate) fn unsigned(interest: &[u8], error: SignerError) -> Self {
+        ExchangeError::Unsigned { name: name_in(interest).unwrap_or_default(), error }
     }
 }
 

@@ -41,15 +41,20 @@ impl Checker {
     }
 
     pub fn check(&mut self, data: &Data<'_>, now: Moment) -> Verdict {
-        let Some(validator) = &mut self.validator else { return Verdict::Known(check_digest(data)) };
+        self.check_signed(&Signed::data(data), now).unwrap_or_else(|| Verdict::Known(check_digest(data)))
+    }
+
+    /// Checks a signature. `None`: there is no validator.
+    pub fn check_signed(&mut self, signed: &Signed<'_>, now: Moment) -> Option<Verdict> {
+        let validator = self.validator.as_mut()?;
         let all = (0..validator.domains().len()).map(DomainSet::one).fold(DomainSet::default(), DomainSet::union);
-        match validator.begin(&Signed::data(data), all, Origin::default(), now) {
+        Some(match validator.begin(signed, all, Origin::default(), now) {
             Begun::Done(outcome) => Verdict::Known(judged(outcome)),
             Begun::Waiting(id) => {
                 self.waiting.insert(id);
                 Verdict::Waiting(id)
             }
-        }
+        })
     }
 
     /// Takes Data that may be a certificate.

@@ -27,7 +27,8 @@ use crate::management::{ManagementError, RegisterOptions};
 use crate::outbox::Outbox;
 use crate::publish::Publication;
 use crate::reassembly::Reassembly;
-use crate::session::{CommandId, Event, FetchId, FindId, GroupId, InterestId, Request, Session};
+use crate::session::{CheckId, CommandId, Event, FetchId, FindId, GroupId, InterestId, Request, Session};
+use crate::signed::RequestDoubt;
 use crate::socket::ConnectError;
 use crate::socket::Socket;
 use crate::sync::{SyncOptions, Update};
@@ -74,6 +75,7 @@ pub(super) struct Driver {
     fetches: HashMap<FetchId, mpsc::Sender<Result<Chunk, FetchError>>>,
     groups: HashMap<GroupId, mpsc::Sender<Vec<Update>>>,
     messages: Option<mpsc::Sender<Message>>,
+    checks: HashMap<CheckId, Checked>,
     failures: Failures,
     counters: ClientCounters,
     /// Whether the client was closed.
@@ -107,6 +109,7 @@ impl Driver {
             fetches: HashMap::new(),
             groups: HashMap::new(),
             messages: None,
+            checks: HashMap::new(),
             failures: Failures::default(),
             counters: ClientCounters::default(),
             is_closed: false,
@@ -249,6 +252,10 @@ impl Driver {
                     }
                 }
                 Event::Request(request) => self.hand_over(request),
+                Event::Checked { id, request, result } => {
+                    let checked = result.map(|key| (request, key));
+                    drop(self.checks.remove(&id).map(|sender| sender.send(checked)));
+                }
                 Event::Updates { group, updates } => {
                     let taken = self.groups.get(&group).map(|sender| sender.try_send(updates));
                     self.counters.updates_dropped += u64::from(taken.is_some_and(|taken| taken.is_err()));
@@ -330,6 +337,23 @@ impl Driver {
             Ok(id) => drop(self.answers.insert(id, sender)),
             Err(error) => drop(sender.send(Err(error))),
         }
+    }
+
+    pub fn express_signed(
+        &mut self,
+        interest: InterestBuilder,
+        tries: u32,
+        sender: oneshot::Sender<Result<DataPacket, ExchangeError>>,
+    ) {
+        match self.with(|session, now, outbox| session.express_signed(interest, tries, now, outbox)) {
+            Ok(id) => drop(self.answers.insert(id, sender)),
+            Err(error) => drop(sender.send(Err(error))),
+        }
+    }
+
+    pub fn check(&mut self, request: Request, done: Checked) {
+        let id = self.with(|session, now, _| session.check_request(request, now));
+        self.checks.insert(id, done);
     }
 
     pub fn produce(
@@ -485,6 +509,8 @@ impl Driver {
     }
 }
 
+/// Takes a request that was checked, and the key that has signed it.
+type Checked = oneshot::Sender<Result<(Request, Name), Box<RequestDoubt>>>;
 type Commanded = oneshot::Sender<Result<ControlResponse, ManagementError>>;
 
 /// Waits until the socket can be read, or written if something waits for that.

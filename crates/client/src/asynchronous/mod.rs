@@ -27,6 +27,7 @@ use crate::link::{DataPacket, ExchangeError};
 use crate::management::{ManagementError, RegisterOptions};
 use crate::publish::Publication;
 use crate::session::{FetchId, GroupId, Request};
+use crate::signed::RequestDoubt;
 use crate::socket::ConnectError;
 use crate::sync::{SyncOptions, Update};
 use crate::tags::{FanOutLimit, Message};
@@ -66,6 +67,9 @@ pub enum CallError {
     /// A message is too large.
     #[error(transparent)]
     TooLarge(#[from] PacketTooLarge),
+    /// A signed Interest is not accepted.
+    #[error(transparent)]
+    Request(#[from] Box<RequestDoubt>),
 }
 
 /// An asynchronous application of named data. Clones share one connection.
@@ -109,6 +113,25 @@ impl AsyncClient {
     pub async fn express(&self, interest: InterestBuilder, tries: u32) -> Result<DataPacket, CallError> {
         let answer = self.ask(move |driver, sender| driver.express(&interest, tries, sender)).await?;
         Ok(answer?)
+    }
+
+    /// Sends an Interest that is signed by the client's key, and waits for its Data. Each of `tries` is signed again, and
+    /// waits for the Interest's lifetime.
+    ///
+    /// # Errors
+    /// The key cannot sign, there is no Data, or it is not trusted.
+    pub async fn express_signed(&self, interest: InterestBuilder, tries: u32) -> Result<DataPacket, CallError> {
+        let answer = self.ask(move |driver, sender| driver.express_signed(interest, tries, sender)).await?;
+        Ok(answer?)
+    }
+
+    /// Checks who has signed an Interest of a [`Producer`], by the client's validator, and that it is no replay. Returns the
+    /// Interest and the name of the key. [`crate::signed`] has the rules.
+    ///
+    /// # Errors
+    /// The Interest is not accepted, or the client has ended.
+    pub async fn check(&self, request: Request) -> Result<(Request, Name), CallError> {
+        Ok(self.ask(move |driver, done| driver.check(request, done)).await??)
     }
 
     /// Wants the Interests below a prefix. Waits until the prefix is registered at the router.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use byname_trust::validator::RequestId;
-use byname_wire::interest::with_nonce;
+use byname_wire::interest::{InterestBuilder, with_nonce};
 use byname_wire::name::component_type;
 use byname_wire::{Component, Data, DecodeError, Interest, Name, NameRef};
 
@@ -16,6 +16,8 @@ use crate::link::{DataPacket, ExchangeError, satisfies};
 pub(super) enum Purpose {
     /// The application asked.
     Application,
+    /// The application asked, and the session signs.
+    Signed(Box<InterestBuilder>),
     /// A command of the application. Without an id, the session repeats it by itself.
     Command { id: Option<CommandId>, module: String, verb: String, parameters: Vec<u8> },
     /// The registration of this prefix.
@@ -205,15 +207,21 @@ impl Interests {
     pub fn is_to_router(&self, id: InterestId) -> bool {
         self.by_id.get(&id).is_some_and(|pending| match pending.purpose {
             Purpose::Command { .. } | Purpose::Registration(_) => true,
-            Purpose::Application | Purpose::Find(_) => false,
+            Purpose::Application | Purpose::Signed(_) | Purpose::Find(_) => false,
         })
     }
 
-    /// The commands of the application that wait for answers.
-    pub fn commands(&self) -> Vec<(InterestId, Purpose)> {
-        let is_command = |purpose: &Purpose| matches!(purpose, Purpose::Command { .. });
-        let commands = self.by_id.iter().filter(|(_, pending)| is_command(&pending.purpose));
-        commands.map(|(id, pending)| (*id, pending.purpose.clone())).collect()
+    /// What an Interest is for.
+    pub fn purpose(&self, id: InterestId) -> Option<&Purpose> {
+        self.by_id.get(&id).map(|pending| &pending.purpose)
+    }
+
+    /// The Interests that the session signs, and that wait for answers.
+    pub fn signed(&self) -> Vec<InterestId> {
+        let is_signed = |pending: &Pending| {
+            pending.answer.is_none() && matches!(pending.purpose, Purpose::Command { .. } | Purpose::Signed(_))
+        };
+        self.by_id.iter().filter(|(_, pending)| is_signed(pending)).map(|(id, _)| *id).collect()
     }
 
     /// Ends the wait of [`Interests::hold`]: removes the Interest with its answer.

@@ -22,6 +22,7 @@
 mod event;
 mod interests;
 mod producers;
+mod requests;
 mod tagged;
 mod transfers;
 
@@ -51,11 +52,13 @@ use crate::management::{
 use crate::outbox::{Fields, Outbox};
 use crate::publish::Publication;
 use crate::reassembly::Incoming;
+use crate::signed::Replays;
 use crate::sync::Group;
 use crate::tags::Message;
 use crate::verify::{Checker, Verdict};
 use interests::{Interests, Purpose};
 use producers::Producers;
+use requests::Check;
 use transfers::{Search, Transfer};
 
 /// Numbers that one session has given out.
@@ -77,6 +80,8 @@ ids! {
     FetchId;
     /// A group of [`Session::join`].
     GroupId;
+    /// A check of [`Session::check_request`].
+    CheckId;
 }
 
 /// Keys of an application, whom it trusts, and how it treats its connection.
@@ -161,6 +166,9 @@ pub struct Session {
     has_addresses: bool,
     /// When descriptors are to be repeated.
     repeat_at: Option<Duration>,
+    /// Requests whose signers' certificates are not here yet.
+    checks: VecDeque<Check>,
+    replays: Replays,
     events: VecDeque<Event>,
     last_id: u64,
 }
@@ -184,6 +192,8 @@ impl Session {
             advertised: Vec::new(),
             has_addresses: false,
             repeat_at: None,
+            checks: VecDeque::new(),
+            replays: Replays::default(),
             events: VecDeque::new(),
             last_id: 0,
         }
@@ -192,10 +202,13 @@ impl Session {
     /// There is a connection.
     pub fn on_connected(&mut self, peer: Peer, now: Now, outbox: &mut Outbox) {
         self.peer = Some(peer);
+        self.replays.start(now);
         self.has_heard = false;
         self.settled_at = now.elapsed.saturating_add(SETTLING);
         self.producers.forget_registrations(now.elapsed);
-        self.sign_commands_again(now);
+        for id in self.interests.signed() {
+            self.sign_again(id, now);
+        }
         for wire in self.interests.renew(now.elapsed) {
             outbox.push(&wire, Fields::default());
         }
@@ -213,18 +226,6 @@ impl Session {
             self.interests.remove(id);
         }
         self.interests.suspend(self.outage_max, now.elapsed);
-    }
-
-    /// A command has the time of its signature, which the router compares with its clock.
-    fn sign_commands_again(&mut self, now: Now) {
-        for (id, purpose) in self.interests.commands() {
-            let Purpose::Command { module, verb, parameters, .. } = purpose else { continue };
-            let name = management_name("localhost", &module, &verb);
-            // What cannot be signed now could not be signed before.
-            if let Ok(interest) = signed_by(&self.signer, name, parameters, None, now.unix_ms()) {
-                let _ = self.interests.replace(id, interest);
-            }
-        }
     }
 
     /// Whether there is a connection.
@@ -473,6 +474,9 @@ impl Session {
                 continue;
             }
             // The network has seen this nonce.
+            if reason == NackReason::Duplicate {
+                self.sign_again(id, now);
+            }
             if reason == NackReason::Duplicate
                 && let Some(wire) = self.interests.try_again(id, now.elapsed)
             {
@@ -494,6 +498,9 @@ impl Session {
             return self.end_long_waits(now, outbox);
         }
         while let Some(id) = self.interests.expired(now.elapsed) {
+            if self.interests.has_tries(id) {
+                self.sign_again(id, now);
+            }
             if let Some(wire) = self.interests.try_again(id, now.elapsed) {
                 outbox.push(&wire, Fields::default());
             } else if let Some(pending) = self.interests.remove(id) {
@@ -597,6 +604,7 @@ impl Session {
             }
         }
         self.check_groups_again(now);
+        self.check_requests_again(now);
     }
 
     /// Takes the final result of an Interest.
@@ -609,7 +617,7 @@ impl Session {
         outbox: &mut Outbox,
     ) {
         match purpose {
-            Purpose::Application => self.events.push_back(Event::Answer { id, result }),
+            Purpose::Application | Purpose::Signed(_) => self.events.push_back(Event::Answer { id, result }),
             Purpose::Command { id: Some(id), module, verb, .. } => {
                 let result = self.response(format!("{module}/{verb}"), result);
                 self.on_commanded(id, result);

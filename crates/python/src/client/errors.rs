@@ -26,6 +26,7 @@ pub fn exchange_error(error: &ExchangeError) -> PyErr {
         }
         ExchangeError::Malformed { name: of, .. }
         | ExchangeError::BadInterest { name: of, .. }
+        | ExchangeError::Unsigned { name: of, .. }
         | ExchangeError::TooLarge { name: of, .. } => exception("ClientError", message, vec![name(of)]),
         ExchangeError::Lost(_) | ExchangeError::Offline { .. } | ExchangeError::Interrupted => exception("ConnectionLost", message, Vec::new()),
     }
@@ -76,7 +77,7 @@ pub fn call_error(error: &CallError) -> PyErr {
         CallError::Exchange(error) => exchange_error(error),
         CallError::Management(error) => management_error(error),
         CallError::Fetch(error) => fetch_error(error),
-        CallError::File(_) | CallError::TooLarge(_) => exception("ClientError", error.to_string(), Vec::new()),
+        CallError::File(_) | CallError::TooLarge(_) | CallError::Request(_) => exception("ClientError", error.to_string(), Vec::new()),
     }
 }
 

@@ -18,6 +18,7 @@ use super::router::{Host, Reply, name};
 use crate::fetch::{FetchError, FetchOptions};
 use crate::interest;
 use crate::link::ExchangeError;
+use crate::signed::RequestDoubt;
 use crate::verify::Doubt;
 
 /// The time of the tests' clock, since the Unix epoch.
@@ -226,4 +227,88 @@ fn a_schema_accepts_the_producer_that_it_names_and_refuses_another() {
             assert!(matches!(&fetched, Err(FetchError::Untrusted { doubt, .. }) if is_refusal(doubt)), "{fetched:?}");
         }
     }
+}
+
+/// Checks a request that arrives.
+fn check(host: &mut Host, wire: &[u8]) -> Result<Name, RequestDoubt> {
+    // Nobody answers the registration here.
+    while host.session.next_event().is_some() {}
+    host.arrives(wire.to_vec());
+    let Event::Request(request) = host.event() else { panic!("a request") };
+    let id = host.with(|session, now, _| session.check_request(request, now));
+    match host.event() {
+        Event::Checked { id: checked, request, result } => {
+            assert!(checked == id && request.interest().wire == wire);
+            result.map_err(|doubt| *doubt)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_signed_request_counts_once_and_only_from_a_key_that_is_trusted() {
+    let mut network = Network::new();
+    let alice = std::mem::replace(&mut network.producer, Signer::digest());
+    let mut host = network.host();
+    host.with(|session, now, outbox| session.produce(name("/door"), Default::default(), now, outbox));
+    let now_ms = |host: &Host| host.now.unix_ms();
+    let open = |number: u8| interest(&name("/door/open")).application_parameters(vec![number]);
+    let sign = |signer: &Signer, number: u8, unix_ms: u64| signer.sign_command(&open(number), unix_ms).expect("signed");
+
+    let first = sign(&alice, 1, now_ms(&host));
+    assert_eq!(check(&mut host, &first).as_ref(), Ok(alice.key_name().expect("a name")));
+    assert_eq!(check(&mut host, &first), Err(RequestDoubt::Replayed));
+    let again = byname_wire::interest::with_nonce(&byname_wire::Interest::decode(&first).expect("an Interest"), 7);
+    assert_eq!(check(&mut host, &again), Err(RequestDoubt::Replayed));
+    let second = sign(&alice, 2, now_ms(&host));
+    assert!(check(&mut host, &second).is_ok());
+    assert_eq!(check(&mut host, &open(3).encode()), Err(RequestDoubt::Unsigned));
+    let mut altered = sign(&alice, 4, now_ms(&host));
+    *altered.last_mut().expect("bytes") ^= 1;
+    assert_eq!(check(&mut host, &altered), Err(RequestDoubt::Parameters));
+    let early = sign(&alice, 5, now_ms(&host) - 30_000);
+    assert!(matches!(check(&mut host, &early), Err(RequestDoubt::BeforeStart { .. })));
+    let late = sign(&alice, 6, now_ms(&host) + 70_000);
+    assert!(matches!(check(&mut host, &late), Err(RequestDoubt::OutsideWindow { .. })));
+    for stranger in [signer_of(&key("/net/mallory")), Signer::digest()] {
+        let wire = sign(&stranger, 7, now_ms(&host));
+        assert!(matches!(check(&mut host, &wire), Err(RequestDoubt::Untrusted(Doubt::Rejected(_)))));
+    }
+    host.run_for(Duration::from_secs(61));
+    assert!(matches!(check(&mut host, &first), Err(RequestDoubt::OutsideWindow { .. })));
+
+    // An application without a validator accepts nobody.
+    let mut host = Host::new(|_, _| vec![]);
+    host.with(|session, now, outbox| session.produce(name("/door"), Default::default(), now, outbox));
+    let wire = sign(&alice, 1, now_ms(&host));
+    assert_eq!(check(&mut host, &wire), Err(RequestDoubt::NoValidator));
+}
+
+#[test]
+fn each_try_of_a_signed_interest_is_signed_again() {
+    let asked: Rc<std::cell::RefCell<Vec<(Name, u64)>>> = Rc::default();
+    let seen = asked.clone();
+    let mut host = Host::new(move |interest, _| {
+        assert!(interest.parameters_digest_matches());
+        let time_ms = interest.signature.and_then(|signature| signature.info.time_ms).expect("a time");
+        seen.borrow_mut().push((interest.name.to_name(), time_ms));
+        match seen.borrow().len() {
+            0..4 => vec![],
+            _ => vec![Reply::Data(DataBuilder::new(interest.name.to_name()).encode())],
+        }
+    });
+    let open = interest(&name("/door/open")).lifetime_ms(1000);
+    let id = host.with(|session, now, outbox| session.express_signed(open, 3, now, outbox)).expect("signed");
+    host.run_for(Duration::from_millis(1500));
+    host.lose_connection();
+    host.run_for(Duration::from_secs(10));
+    host.connect();
+    match host.event() {
+        Event::Answer { id: answered, result } => assert!(answered == id && result.is_ok(), "{result:?}"),
+        other => panic!("{other:?}"),
+    }
+    let asked = asked.borrow();
+    let times: Vec<u64> = asked.iter().map(|(_, time_ms)| time_ms - asked[0].1).collect();
+    assert_eq!(times, [0, 1000, 11_500, 12_500]);
+    assert!(asked.windows(2).all(|pair| pair[0].0 != pair[1].0));
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use byname_client::fetch::FetchError;
 use byname_client::fetch::pipeline::PipelineError;
 use byname_client::management::ManagementError;
-use byname_client::{ConnectError, ConnectionLost, ExchangeError};
+use byname_client::{ConnectError, ConnectionLost, ExchangeError, SendError};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// Success.
@@ -76,7 +76,8 @@ pub fn code_of(error: &anyhow::Error) -> u8 {
         if let Some(failure) = cause.downcast_ref::<Failure>() {
             return failure.code;
         }
-        if cause.is::<ConnectError>() || cause.is::<ConnectionLost>() {
+        let is_lost = matches!(cause.downcast_ref(), Some(SendError::Lost(_)));
+        if is_lost || cause.is::<ConnectError>() || cause.is::<ConnectionLost>() {
             return NO_FORWARDER;
         }
         if let Some(fetch) = cause.downcast_ref::<FetchError>() {
@@ -84,7 +85,7 @@ pub fn code_of(error: &anyhow::Error) -> u8 {
                 FetchError::Pipeline(PipelineError::Lost { .. }) => return TIMEOUT,
                 FetchError::Pipeline(PipelineError::Refused { .. }) => return REFUSED,
                 FetchError::NoSuchData(_) => return NOT_FOUND,
-                FetchError::Lost(_) => return NO_FORWARDER,
+                FetchError::Lost(_) | FetchError::Offline { .. } => return NO_FORWARDER,
                 FetchError::Interrupted => return INTERRUPTED,
                 _ => {}
             }
@@ -99,7 +100,7 @@ pub fn code_of(error: &anyhow::Error) -> u8 {
             Some(ExchangeError::Timeout { .. }) => return TIMEOUT,
             Some(ExchangeError::Nack { .. }) => return REFUSED,
             Some(ExchangeError::Interrupted) => return INTERRUPTED,
-            Some(ExchangeError::Lost(_)) => return NO_FORWARDER,
+            Some(ExchangeError::Lost(_) | ExchangeError::Offline { .. }) => return NO_FORWARDER,
             _ => {}
         }
     }

@@ -204,8 +204,18 @@ impl Connection {
 
     /// The same connection, for applications. When the forwarder is gone, the command ends.
     pub fn application(&self) -> anyhow::Result<Client> {
+        self.application_through(Duration::ZERO)
+    }
+
+    /// The same, for applications that outlive their forwarder: requests wait at most `outage_max` until it is back. Zero:
+    /// the command ends.
+    pub fn application_through(&self, outage_max: Duration) -> anyhow::Result<Client> {
         let link = self.connect()?;
-        let options = ClientOptions { reconnect: None, ..ClientOptions::new(vec![link.transport().clone()]) };
+        let mut options = ClientOptions::new(vec![link.transport().clone()]);
+        options.session.outage_max = outage_max;
+        if outage_max.is_zero() {
+            options.reconnect = None;
+        }
         Ok(Client::over(link, options))
     }
 }

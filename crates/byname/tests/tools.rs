@@ -111,7 +111,7 @@ fn an_interrupted_transfer_goes_on() {
     let (source, target) = (router.path("source"), router.path("target"));
     let bytes = write_sample(&source, 20_000_000);
     let server = router.serve(&format!("put /file {}", source.display()), "/file", b"");
-    let first = half_a_transfer(&router);
+    let first = half_a_transfer(&router, "");
     interrupt(&first);
     let done = Server::of(first).finish();
     assert_eq!(done.code, 130);
@@ -126,8 +126,8 @@ fn an_interrupted_transfer_goes_on() {
 }
 
 /// A `get` of /file into `target` that is about half done. A small window makes it slow enough.
-fn half_a_transfer(router: &Router) -> Child {
-    let line = format!("get /file -o {} --window-max 1", router.path("target").display());
+fn half_a_transfer(router: &Router, options: &str) -> Child {
+    let line = format!("get /file -o {} --window-max 1 {options}", router.path("target").display());
     let mut get = router.command(&line).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);
     while std::fs::metadata(router.path("target.part")).map_or(0, |metadata| metadata.len()) < 1_000_000 {
@@ -142,16 +142,44 @@ fn who_is_served_and_who_serves_hears_that_the_router_ended() {
     let mut router = Router::start();
     let source = router.path("source");
     write_sample(&source, 20_000_000);
-    let servers = [
-        router.serve(&format!("put /file {}", source.display()), "/file", b""),
-        router.serve("ping-server /demo", "/demo/ping", b""),
-        router.serve("poke /lone", "/lone", b"alone"),
-    ];
-    let get = Server::of(half_a_transfer(&router));
+    let _put = router.serve(&format!("put /file {}", source.display()), "/file", b"");
+    let servers = [router.serve("ping-server /demo", "/demo/ping", b""), router.serve("poke /lone", "/lone", b"alone")];
+    let get = Server::of(half_a_transfer(&router, "--outage-max 0"));
     router.kill();
     for done in servers.map(Server::finish).into_iter().chain([get.finish()]) {
         assert_eq!(done.code, 4, "{}", done.stderr);
         let told = "closed the connection: it ended, or closed this face; check it with `byname status`";
+        assert!(done.stderr.contains(told), "{}", done.stderr);
+    }
+}
+
+#[test]
+fn a_file_that_is_put_and_fetched_outlives_the_router() {
+    let mut router = Router::start();
+    let (source, target) = (router.path("source"), router.path("target"));
+    let bytes = write_sample(&source, 20_000_000);
+    let server = router.serve(&format!("put /file {}", source.display()), "/file", b"");
+    let get = Server::of(half_a_transfer(&router, ""));
+    for _ in 0..2 {
+        router.kill();
+        std::thread::sleep(Duration::from_millis(700));
+        router = router.start_again();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while router.run("route show /file").code != 0 {
+            assert!(Instant::now() < deadline, "the file is not served again");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    let done = get.finish();
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert!(std::fs::read(&target).unwrap() == bytes);
+    // The versions are the same after the restarts.
+    router.ok(&format!("get /file -o {}", target.display()));
+    assert!(std::fs::read(&target).unwrap() == bytes);
+    interrupt(server.process());
+    let done = server.finish();
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    for told in ["the forwarder is gone", "the forwarder is back; /file is served again", "served "] {
         assert!(done.stderr.contains(told), "{}", done.stderr);
     }
 }

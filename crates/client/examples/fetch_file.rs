@@ -12,7 +12,7 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 /// Fetches an object of at most 1 GB into a file. Returns its SHA-256.
 pub fn fetch(client: &mut Client, name: &str, file: &Path) -> Result<String, Error> {
     let options = FetchOptions { bytes_max: 1_000_000_000, ..FetchOptions::default() };
-    client.fetch_file(&name.parse()?, file, options)
+    Ok(client.fetch_file(&name.parse()?, file, options)?)
 }
 
 fn main() -> Result<(), Error> {

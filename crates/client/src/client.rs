@@ -15,18 +15,21 @@ use byname_mgmt::ControlResponse;
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::{Interest, Name};
+use thiserror::Error;
 
 use crate::backoff::Backoff;
 use crate::clock::{Clock, Now};
+use crate::failure::{ClientCounters, Failure, Failures, ReplyError};
 use crate::link::{ConnectionLost, DataPacket, ExchangeError, Link};
 use crate::management::{ManagementError, RegisterOptions};
 use crate::outbox::Outbox;
 use crate::publish::Publication;
 use crate::session::{CommandId, Event, InterestId, Request, Session, SessionOptions};
+use crate::signed::RequestDoubt;
 use crate::socket::ConnectError;
 use crate::transport::{Environment, Transport, TransportError};
 
-pub use fetching::Fetching;
+pub use fetching::{FetchFileError, Fetching};
 
 /// Events that nobody has taken. A new one replaces the oldest.
 const UNCLAIMED_MAX: usize = 10_000;
@@ -60,12 +63,27 @@ impl ClientOptions {
     }
 }
 
+/// The reason why a client did not connect as the environment says.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The environment is wrong.
+    #[error(transparent)]
+    Environment(#[from] TransportError),
+    /// No router answers.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+}
+
 /// What a function answers.
 type Answer = dyn FnMut(&Interest<'_>) -> Option<DataBuilder> + Send;
+
+/// What a function answers to a key.
+type SignedAnswer = dyn FnMut(&Interest<'_>, &Name) -> Option<DataBuilder> + Send;
 
 /// What answers the Interests below a prefix.
 enum Handler {
     Function(Box<Answer>),
+    SignedFunction(Box<SignedAnswer>),
     Publication(Box<Publication>),
 }
 
@@ -108,6 +126,8 @@ pub struct Client {
     clock: Clock,
     handlers: BTreeMap<Name, Handler>,
     unclaimed: VecDeque<Event>,
+    failures: Failures,
+    counters: ClientCounters,
     interrupted: Arc<AtomicBool>,
     /// Takes what is sent while there is no connection.
     nowhere: Outbox,
@@ -118,7 +138,7 @@ impl Client {
     ///
     /// # Errors
     /// No router answers, or the environment is wrong.
-    pub fn of_environment() -> Result<Client, Box<dyn std::error::Error + Send + Sync>> {
+    pub fn of_environment() -> Result<Client, StartError> {
         Ok(Client::connect(ClientOptions::of_environment()?)?)
     }
 
@@ -143,6 +163,8 @@ impl Client {
             clock: Clock::start(),
             handlers: BTreeMap::new(),
             unclaimed: VecDeque::new(),
+            failures: Failures::default(),
+            counters: ClientCounters::default(),
             nowhere: Outbox::new(None, 0),
         };
         client.take_over(link);
@@ -169,6 +191,25 @@ impl Client {
         &self.session
     }
 
+    /// What the client could not do, and what nobody took from it in time.
+    pub fn counters(&self) -> ClientCounters {
+        self.counters
+    }
+
+    /// The newest Interests that the client could not answer, without those that were taken before: at most 100.
+    /// [`Client::counters`] counts all.
+    pub fn take_failures(&mut self) -> Vec<Failure> {
+        self.failures.take()
+    }
+
+    /// What is published under this name. `None`: nothing is.
+    pub fn publication(&self, name: &Name) -> Option<&Publication> {
+        match self.handlers.get(name) {
+            Some(Handler::Publication(publication)) => Some(publication),
+            _ => None,
+        }
+    }
+
     /// Sends an Interest and waits for its Data. Each of `tries` has a new nonce and waits for the Interest's lifetime.
     ///
     /// # Errors
@@ -178,13 +219,22 @@ impl Client {
         self.answer(id)
     }
 
+    /// Sends an Interest that is signed by the client's key, and waits for its Data. Each of `tries` is signed again, and
+    /// waits for the Interest's lifetime.
+    ///
+    /// # Errors
+    /// The key cannot sign, there is no Data, or it is not trusted.
+    pub fn express_signed(&mut self, interest: &InterestBuilder, tries: u32) -> Result<DataPacket, ExchangeError> {
+        let id = self.with(|session, now, outbox| session.express_signed(interest.clone(), tries, now, outbox))?;
+        self.answer(id)
+    }
+
     /// Sends an Interest and does not wait. [`Client::answer`] waits: so several may be under way.
     ///
     /// # Errors
-    /// The Interest is malformed.
+    /// The Interest is malformed or too large.
     pub fn begin(&mut self, interest: &InterestBuilder, tries: u32) -> Result<InterestId, ExchangeError> {
-        let begun = self.with(|session, now, outbox| session.express(interest.encode(), tries, now, outbox));
-        begun.map_err(|error| ExchangeError::Malformed { name: Name::default(), error })
+        self.with(|session, now, outbox| session.express(interest.encode(), tries, now, outbox))
     }
 
     /// Waits for the answer to an Interest of [`Client::begin`].
@@ -208,14 +258,34 @@ impl Client {
     /// Answers the Interests below a prefix with what `handler` returns, signed by the client's key. Waits until the
     /// prefix is registered at the router. The handler is called while one of the client's methods runs.
     ///
+    /// An answer that cannot be signed, or is larger than a packet, is not sent. [`Client::take_failures`] has it.
+    ///
     /// # Errors
     /// The router does not answer, or refuses.
+    ///
+    /// # Panics
+    /// A panic in `handler` leaves by the method of the client that is running, and its Interest gets no answer. The client
+    /// stays usable: whoever catches the panic may call its methods again, and the handler is asked again.
     pub fn produce(
         &mut self,
         prefix: &Name,
         handler: impl FnMut(&Interest<'_>) -> Option<DataBuilder> + Send + 'static,
     ) -> Result<(), ManagementError> {
         self.produce_by(prefix, Handler::Function(Box::new(handler)), RegisterOptions::default())
+    }
+
+    /// Like [`Client::produce`], for signed Interests. The handler is called with those that the validator accepts and that
+    /// are no replays, and with the name of the key that has signed them. Others get no answer: [`Client::take_failures`]
+    /// says why. [`crate::signed`] has the rules.
+    ///
+    /// # Errors
+    /// The router does not answer, or refuses.
+    pub fn produce_signed(
+        &mut self,
+        prefix: &Name,
+        handler: impl FnMut(&Interest<'_>, &Name) -> Option<DataBuilder> + Send + 'static,
+    ) -> Result<(), ManagementError> {
+        self.produce_by(prefix, Handler::SignedFunction(Box::new(handler)), RegisterOptions::default())
     }
 
     /// Publishes an object, until it is withdrawn.
@@ -348,7 +418,7 @@ impl Client {
 
     fn on_lost(&mut self, lost: ConnectionLost) -> Result<(), ConnectionLost> {
         self.link = None;
-        self.session.on_disconnected();
+        self.session.on_disconnected(self.clock.now());
         let Some(backoff) = &mut self.reconnect else { return Err(lost) };
         self.next_attempt = self.clock.now().elapsed + backoff.next_pause();
         Ok(())
@@ -372,19 +442,22 @@ impl Client {
     }
 
     fn take_over(&mut self, link: Link) {
-        let is_local = link.is_local();
+        let peer = link.peer();
         self.link = Some(link);
-        self.with(|session, now, outbox| session.on_connected(is_local, now, outbox));
+        self.with(|session, now, outbox| session.on_connected(peer, now, outbox));
     }
 
     /// Hands requests to their handlers, and keeps all other events.
     fn dispatch(&mut self) {
         while let Some(event) = self.session.next_event() {
             match event {
-                Event::Request(request) => self.handle(&request),
+                Event::Request(request) => self.handle(request),
+                Event::Checked { request, result, .. } => self.handle_signed(&request, result),
                 event => {
-                    if self.unclaimed.len() == UNCLAIMED_MAX {
-                        self.unclaimed.pop_front();
+                    if self.unclaimed.len() == UNCLAIMED_MAX
+                        && let Some(oldest) = self.unclaimed.pop_front()
+                    {
+                        self.counters.count_dropped(&oldest);
                     }
                     self.unclaimed.push_back(event);
                 }
@@ -392,23 +465,39 @@ impl Client {
         }
     }
 
-    fn handle(&mut self, request: &Request) {
-        let Client { handlers, session, link: Some(link), .. } = self else { return };
+    fn handle(&mut self, request: Request) {
+        let Client { handlers, session, clock, link: Some(link), failures, counters, .. } = self else { return };
+        let answered = match handlers.get_mut(request.prefix()) {
+            Some(Handler::Function(function)) => match function(&request.interest()) {
+                Some(data) => session.reply(&request, &data, link.outbox()),
+                None => Ok(()),
+            },
+            Some(Handler::Publication(publication)) => session.reply_from(&request, publication, link.outbox()),
+            Some(Handler::SignedFunction(_)) => {
+                session.check_request(request, clock.now());
+                return;
+            }
+            None => Ok(()),
+        };
+        if let Err(error) = answered {
+            counters.failures += 1;
+            failures.push(Failure { name: request.interest().name.to_name(), error });
+        }
+    }
+
+    /// Answers a request that was checked.
+    fn handle_signed(&mut self, request: &Request, result: Result<Name, Box<RequestDoubt>>) {
+        let Client { handlers, session, link: Some(link), failures, counters, .. } = self else { return };
+        let Some(Handler::SignedFunction(function)) = handlers.get_mut(request.prefix()) else { return };
         let interest = request.interest();
-        match handlers.get_mut(request.prefix()) {
-            Some(Handler::Function(function)) => {
-                if let Some(data) = function(&interest) {
-                    // A key that cannot sign leaves the Interest without an answer, as a producer that is gone does.
-                    let _ = session.reply(request, &data, link.outbox());
-                }
-            }
-            Some(Handler::Publication(publication)) => {
-                // So does a file that cannot be read any more.
-                if let Ok(Some(packet)) = publication.answer(&interest, session.signer()) {
-                    link.outbox().push(packet, request.fields());
-                }
-            }
-            None => {}
+        let answered = match result.map(|key| function(&interest, &key)) {
+            Ok(Some(data)) => session.reply(request, &data, link.outbox()),
+            Ok(None) => Ok(()),
+            Err(doubt) => Err(ReplyError::Untrusted(doubt)),
+        };
+        if let Err(error) = answered {
+            counters.failures += 1;
+            failures.push(Failure { name: interest.name.to_name(), error });
         }
     }
 }

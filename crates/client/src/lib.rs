@@ -11,6 +11,7 @@ mod asynchronous;
 mod backoff;
 mod client;
 mod clock;
+mod failure;
 pub mod fetch;
 pub mod link;
 pub mod management;
@@ -20,6 +21,7 @@ mod reassembly;
 pub mod session;
 #[cfg(feature = "embed")]
 pub mod simulated;
+pub mod signed;
 mod socket;
 pub mod sync;
 pub mod tags;
@@ -29,8 +31,9 @@ mod verify;
 #[cfg(feature = "tokio")]
 pub use asynchronous::{AsyncClient, AsyncFetching, AsyncGroup, AsyncPublication, CallError, Ended, Producer};
 pub use backoff::Backoff;
-pub use client::{Client, ClientOptions, Fetching};
+pub use client::{Client, ClientOptions, FetchFileError, Fetching, StartError};
 pub use clock::Now;
+pub use failure::{ClientCounters, Failure, PacketTooLarge, ReplyError, SendError};
 pub use link::{ConnectionLost, DataPacket, ExchangeError, Link, nack_words, satisfies};
 pub use outbox::{Fields, Outbox};
 pub use reassembly::{Incoming, Reassembly};

@@ -10,14 +10,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use byname_trust::SignerError;
 use byname_wire::data::Data;
 use byname_wire::interest::{Interest, with_nonce};
 use byname_wire::name::component_type;
-use byname_wire::{Component, DecodeError, NackReason, Name};
+use byname_wire::tlv::{self, Reader, types};
+use byname_wire::{Component, DecodeError, NackReason, Name, NameRef};
 use thiserror::Error;
 
+use crate::failure::PacketTooLarge;
 use crate::outbox::{Fields, Outbox};
 use crate::reassembly::{Incoming, Reassembly};
+use crate::session::Peer;
 use crate::socket::{ConnectError, Socket};
 use crate::transport::Transport;
 use crate::verify::Doubt;
@@ -100,6 +104,14 @@ pub enum ExchangeError {
     /// The connection failed.
     #[error(transparent)]
     Lost(#[from] ConnectionLost),
+    /// There was no connection to a router for too long.
+    #[error("no connection to a router for {} s while {name} waited", waited.as_secs())]
+    Offline {
+        /// The Interest's name.
+        name: Name,
+        /// Time since the Interest was first sent.
+        waited: Duration,
+    },
     /// The answer is not trusted.
     #[error("{name} is not trusted: {doubt}")]
     Untrusted {
@@ -107,6 +119,30 @@ pub enum ExchangeError {
         name: Name,
         /// The reason.
         doubt: Doubt,
+    },
+    /// The Interest is malformed, and was not sent.
+    #[error("cannot ask for {name}: the Interest is malformed: {error}")]
+    BadInterest {
+        /// The Interest's name, as far as it can be read.
+        name: Name,
+        /// The defect.
+        error: DecodeError,
+    },
+    /// The Interest is too large, and was not sent.
+    #[error("cannot ask for {name}: {error}")]
+    TooLarge {
+        /// The Interest's name.
+        name: Name,
+        /// Its size.
+        error: PacketTooLarge,
+    },
+    /// The key cannot sign the Interest, and it was not sent.
+    #[error("cannot ask for {name}: {error}")]
+    Unsigned {
+        /// The Interest's name.
+        name: Name,
+        /// The reason.
+        error: SignerError,
     },
     /// The answer is malformed.
     #[error("the answer to {name} is malformed: {error}")]
@@ -116,6 +152,29 @@ pub enum ExchangeError {
         /// The defect.
         error: DecodeError,
     },
+}
+
+impl ExchangeError {
+    /// The reason why this Interest cannot be sent.
+    pub(crate) fn unsendable(interest: &[u8], error: DecodeError) -> Self {
+        let name = name_in(interest).unwrap_or_default();
+        match PacketTooLarge::check(interest) {
+            Err(error) => ExchangeError::TooLarge { name, error },
+            Ok(()) => ExchangeError::BadInterest { name, error },
+        }
+    }
+
+    /// The key cannot sign this Interest.
+    pub(crate) fn unsigned(interest: &[u8], error: SignerError) -> Self {
+        ExchangeError::Unsigned { name: name_in(interest).unwrap_or_default(), error }
+    }
+}
+
+/// The name in an Interest of which the rest may be malformed.
+fn name_in(interest: &[u8]) -> Option<Name> {
+    let mut elements = Reader::new(tlv::decode_only(interest, types::INTEREST).ok()?);
+    let name = elements.next_tlv().ok()??;
+    NameRef::new(name.value).ok().filter(|_| name.typ == types::NAME).map(|name| name.to_name())
 }
 
 struct Tries(u32);
@@ -175,6 +234,11 @@ impl Link {
         self.interrupted.load(Ordering::Relaxed)
     }
 
+    /// The other end.
+    pub fn peer(&self) -> Peer {
+        self.socket.peer()
+    }
+
     /// Whether `/localhost` names may be used on this connection.
     pub fn is_local(&self) -> bool {
         self.socket.is_local()
@@ -218,8 +282,8 @@ impl Link {
     /// Sends one Interest and waits for the answer. Each of `tries` has a new nonce and waits for the Interest's
     /// lifetime.
     pub fn exchange(&mut self, interest_wire: &[u8], tries: u32) -> Result<DataPacket, ExchangeError> {
-        let interest = Interest::decode(interest_wire)
-            .map_err(|error| ExchangeError::Malformed { name: Name::default(), error })?;
+        let interest =
+            Interest::decode(interest_wire).map_err(|error| ExchangeError::unsendable(interest_wire, error))?;
         let lifetime = Duration::from_millis(interest.lifetime_or_default_ms());
         let start = Instant::now();
         for attempt in 0..tries.max(1) {

@@ -73,6 +73,7 @@ fn reason(error: &ExchangeError) -> String {
     match error {
         ExchangeError::Timeout { waited, .. } => format!("the forwarder was silent for {} ms", waited.as_millis()),
         ExchangeError::Nack { reason, .. } => format!("refused: {}", nack_words(*reason)),
+        ExchangeError::Offline { waited, .. } => format!("no connection to a forwarder for {} s", waited.as_secs()),
         other => other.to_string(),
     }
 }

@@ -105,6 +105,19 @@ impl Default for PublishOptions {
     }
 }
 
+/// What a publication has done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PublicationCounters {
+    /// Interests that came.
+    pub interests: u64,
+    /// Those that it answered.
+    pub answered: u64,
+    /// Bytes of the packets in the answers.
+    pub bytes: u64,
+    /// Those that it could not answer, because the content could not be read or signed.
+    pub failed: u64,
+}
+
 /// A published object.
 ///
 /// ```
@@ -134,6 +147,14 @@ pub struct Publication {
     cache_bytes: usize,
     /// The newest metadata packet.
     metadata_packet: Vec<u8>,
+    counters: PublicationCounters,
+}
+
+/// The place of an answer.
+#[derive(Debug, Clone, Copy)]
+enum Answer {
+    Segment(usize),
+    Metadata,
 }
 
 impl Publication {
@@ -161,7 +182,13 @@ impl Publication {
             cache: Vec::new(),
             cache_bytes: 0,
             metadata_packet: Vec::new(),
+            counters: PublicationCounters::default(),
         }
+    }
+
+    /// What it has done so far.
+    pub fn counters(&self) -> PublicationCounters {
+        self.counters
     }
 
     /// The name without the version: the prefix to register.
@@ -194,12 +221,26 @@ impl Publication {
     /// # Errors
     /// It cannot be read or signed.
     pub fn answer(&mut self, interest: &Interest<'_>, signer: &Signer) -> Result<Option<&[u8]>, PublishError> {
+        self.counters.interests += 1;
+        let answer = self.prepare(interest, signer).inspect_err(|_| self.counters.failed += 1)?;
+        let packet = match answer {
+            Some(Answer::Segment(at)) => self.cache[at].as_deref().unwrap_or_default(),
+            Some(Answer::Metadata) => &self.metadata_packet,
+            None => return Ok(None),
+        };
+        self.counters.answered += 1;
+        self.counters.bytes += packet.len() as u64;
+        Ok(Some(packet))
+    }
+
+    fn prepare(&mut self, interest: &Interest<'_>, signer: &Signer) -> Result<Option<Answer>, PublishError> {
         if let Some(number) = self.segment_number(interest) {
-            return if number < self.segments { self.segment(number, signer).map(Some) } else { Ok(None) };
+            let is_there = number < self.segments;
+            return is_there.then(|| self.prepare_segment(number, signer).map(Answer::Segment)).transpose();
         }
         if interest.can_be_prefix && interest.name == self.metadata.as_ref() {
             self.metadata_packet = self.encode_metadata(signer)?;
-            return Ok(Some(&self.metadata_packet));
+            return Ok(Some(Answer::Metadata));
         }
         Ok(None)
     }
@@ -209,6 +250,12 @@ impl Publication {
     /// # Errors
     /// It cannot be read or signed.
     pub fn segment(&mut self, number: u64, signer: &Signer) -> Result<&[u8], PublishError> {
+        let at = self.prepare_segment(number, signer)?;
+        Ok(self.cache[at].as_deref().unwrap_or_default())
+    }
+
+    /// Puts a segment into the cache. Returns its place there.
+    fn prepare_segment(&mut self, number: u64, signer: &Signer) -> Result<usize, PublishError> {
         let read = |error| PublishError::Read { segment: number, error };
         let at = usize::try_from(number).map_err(|error| read(io::Error::other(error)))?;
         if self.cache.len() <= at {
@@ -225,7 +272,7 @@ impl Publication {
             }
             self.cache[at] = Some(packet.into());
         }
-        Ok(self.cache[at].as_deref().unwrap_or_default())
+        Ok(at)
     }
 
     /// The segment that answers an Interest: the segment with its name, or segment 0 if it asks for a prefix of the

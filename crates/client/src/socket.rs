@@ -7,9 +7,11 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use byname_wire::tlv::element_len;
+use rustix::net::sockopt;
 use tungstenite::{Bytes, Message, WebSocket};
 
 use crate::outbox::Outbox;
+use crate::session::Peer;
 use crate::transport::{Host, Transport};
 
 /// Maximum size of a forwarder's frame: a packet, a prefix announcement and header fields.
@@ -20,6 +22,12 @@ const BUFFER_BYTES: usize = 512 * 1024;
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for connecting over TCP.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A TCP connection that is idle for so long is probed, because a router whose host is gone does not close it.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+/// Pause between two probes of a connection.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// A connection ends when so many probes were not answered.
+const KEEPALIVE_PROBES: u32 = 3;
 /// Maximum UDP frame to other hosts: fits Ethernet, with room for tunnels.
 const UDP_MTU: usize = 1400;
 
@@ -114,6 +122,11 @@ impl Socket {
         self.local
     }
 
+    /// The other end.
+    pub fn peer(&self) -> Peer {
+        Peer { is_local: self.local, is_datagram: matches!(self.kind, Kind::Udp(..)) }
+    }
+
     /// Maximum frame size, if the transport cannot carry every NDN packet whole.
     pub fn mtu(&self) -> Option<usize> {
         self.mtu
@@ -123,11 +136,8 @@ impl Socket {
     pub fn receive(&mut self, wait: Duration, frame: impl FnMut(&[u8])) -> io::Result<()> {
         self.set_wait(wait)?;
         match self.read(frame) {
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) =>
-            {
-                Ok(())
-            }
+            // `TimedOut` is something else: the host at the other end of a connection is gone.
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(()),
             other => other,
         }
     }
@@ -357,6 +367,7 @@ fn connect_tcp(host: &Host) -> io::Result<(TcpStream, bool)> {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
                 stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
+                keep_alive(&stream)?;
                 return Ok((stream, address.ip().is_loopback()));
             }
             Err(error) => last = Some(error),
@@ -365,13 +376,21 @@ fn connect_tcp(host: &Host) -> io::Result<(TcpStream, bool)> {
     Err(last.unwrap_or_else(closed))
 }
 
+/// Lets the system find out whether the other end is still there.
+fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL)?;
+    Ok(sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)?)
+}
+
 fn connect_udp(host: &Host) -> io::Result<(UdpSocket, bool)> {
     // `addresses` never returns an empty list. UDP cannot tell which address works, so take the first.
     let address = addresses(host)?[0];
     let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
     let socket = UdpSocket::bind(any)?;
     // The buffer must hold bursts of a whole congestion window. The system lowers the size to its limit.
-    let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 8 << 20);
+    let _ = sockopt::set_socket_recv_buffer_size(&socket, 8 << 20);
     socket.connect(address)?;
     Ok((socket, address.ip().is_loopback()))
 }

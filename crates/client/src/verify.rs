@@ -41,15 +41,20 @@ impl Checker {
     }
 
     pub fn check(&mut self, data: &Data<'_>, now: Moment) -> Verdict {
-        let Some(validator) = &mut self.validator else { return Verdict::Known(check_digest(data)) };
+        self.check_signed(&Signed::data(data), now).unwrap_or_else(|| Verdict::Known(check_digest(data)))
+    }
+
+    /// Checks a signature. `None`: there is no validator.
+    pub fn check_signed(&mut self, signed: &Signed<'_>, now: Moment) -> Option<Verdict> {
+        let validator = self.validator.as_mut()?;
         let all = (0..validator.domains().len()).map(DomainSet::one).fold(DomainSet::default(), DomainSet::union);
-        match validator.begin(&Signed::data(data), all, Origin::default(), now) {
+        Some(match validator.begin(signed, all, Origin::default(), now) {
             Begun::Done(outcome) => Verdict::Known(judged(outcome)),
             Begun::Waiting(id) => {
                 self.waiting.insert(id);
                 Verdict::Waiting(id)
             }
-        }
+        })
     }
 
     /// Takes Data that may be a certificate.
@@ -63,6 +68,13 @@ impl Checker {
     pub fn on_nack(&mut self, name: NameRef<'_>, now: Moment) {
         if let Some(validator) = &mut self.validator {
             validator.on_nack(name, now);
+        }
+    }
+
+    /// There is another connection: Interests for certificates were lost with the earlier one, or not sent.
+    pub fn on_connected(&mut self, now: Moment) {
+        if let Some(validator) = &mut self.validator {
+            validator.fetch_again(now);
         }
     }
 

@@ -16,7 +16,7 @@ use byname_wire::Descriptor;
 use clap::{Args, Subcommand};
 
 use byname_client::tags::Message;
-use byname_client::{Client, ConnectionLost};
+use byname_client::{Client, SendError};
 use network::Network;
 
 /// Time limit for each step.
@@ -85,7 +85,7 @@ fn set(all: &[&str]) -> String {
 /// Repeats `ask` until `wanted` returns a value for a received message.
 fn ask_until<T>(
     application: &mut Client,
-    mut ask: impl FnMut(&mut Client) -> Result<(), ConnectionLost>,
+    mut ask: impl FnMut(&mut Client) -> Result<(), SendError>,
     mut wanted: impl FnMut(Message) -> Option<T>,
 ) -> anyhow::Result<T> {
     let end = Instant::now() + PATIENCE;

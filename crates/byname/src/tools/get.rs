@@ -46,6 +46,9 @@ pub struct GetArgs {
     /// Number of Interests for a segment before giving up
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=1000))]
     tries: u32,
+    /// Longest wait, in ms, for a forwarder that is gone; 0: none
+    #[arg(long, value_name = "MS", default_value_t = 60_000)]
+    outage_max: u64,
     /// Show no progress bar and no summary
     #[arg(short, long)]
     quiet: bool,
@@ -194,7 +197,7 @@ pub fn run(args: GetArgs, connection: &Connection) -> anyhow::Result<u8> {
     if args.json && args.file().is_none() {
         return Err(Failure::new(exit::USAGE, "--json needs -o FILE: standard output has the content").into());
     }
-    let mut client = connection.application()?;
+    let mut client = connection.application_through(Duration::from_millis(args.outage_max))?;
     exit::on_signals(&client.interrupt_flag())?;
     let object = client
         .find(&args.name, args.discovery, args.discovery_lifetime)

@@ -40,17 +40,21 @@ pub fn parse_ms(text: &str) -> Result<Duration, String> {
 
 /// Registers `prefix` for this connection. An error explains the likely cause.
 fn register(client: &mut Link, prefix: &Name, announce: bool) -> anyhow::Result<()> {
-    let over = if client.is_local() {
-        String::new()
-    } else {
-        format!(
-            " over {}, which does not connect from the forwarder's own host (use its Unix socket or loopback TCP, or \
-             add a route on that host with `byname route add`)",
-            client.transport()
-        )
-    };
+    let over = not_local(client);
     management::register(client, prefix, RegisterOptions { announce })
         .with_context(|| format!("cannot register {prefix}{over}"))
+}
+
+/// Why a registration over this connection may fail. Empty: there is no such reason.
+fn not_local(client: &Link) -> String {
+    if client.is_local() {
+        return String::new();
+    }
+    format!(
+        " over {}, which does not connect from the forwarder's own host (use its Unix socket or loopback TCP, or add a \
+         route on that host with `byname route add`)",
+        client.transport()
+    )
 }
 
 /// Formats a size for people: `12.3 MB`.

@@ -1,4 +1,4 @@
-//! `byname put`: publishes a file in segments, until Ctrl-C.
+//! `byname put`: publishes a file in segments, until Ctrl-C. It outlives its forwarder.
 //!
 //! [`byname_client::publish`] says under which names.
 
@@ -7,15 +7,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use byname_client::Fields;
+use byname_client::management::RegisterOptions;
 use byname_client::publish::{Content, Publication, PublishOptions};
+use byname_client::{Client, ConnectionLost};
 use byname_trust::Signer;
 use byname_wire::Name;
 use serde::Serialize;
 
 use crate::Connection;
 use crate::exit;
-use crate::tools::{check_packet_size, human_bytes, parse_ms, parse_name, register};
+use crate::tools::{check_packet_size, human_bytes, not_local, parse_ms, parse_name};
+
+/// Time between two looks at what has failed.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Arguments of `byname put`.
 #[derive(Debug, clap::Args)]
@@ -55,11 +59,10 @@ struct Description {
 
 /// Runs `byname put`.
 pub fn run(args: PutArgs, connection: &Connection) -> anyhow::Result<u8> {
-    let (mut publication, signer) = (open(&args)?, Signer::digest());
-    check_packet_size(publication.segment(0, &signer)?.len()).context("choose a smaller --segment-size")?;
-    let mut link = connection.connect()?;
-    exit::on_signals(&link.interrupt_flag())?;
-    register(&mut link, publication.name(), args.announce)?;
+    let mut publication = open(&args)?;
+    check_packet_size(publication.segment(0, &Signer::digest())?.len()).context("choose a smaller --segment-size")?;
+    let mut client = connection.application_through(Duration::MAX)?;
+    exit::on_signals(&client.interrupt_flag())?;
     let description = Description {
         name: publication.name().to_string(),
         versioned_name: publication.versioned_name().to_string(),
@@ -68,26 +71,35 @@ pub fn run(args: PutArgs, connection: &Connection) -> anyhow::Result<u8> {
         segment_bytes: args.segment_size,
         sha256: publication.sha256().to_owned(),
     };
+    let name = publication.name().clone();
+    let over = client.link().map(|link| not_local(link)).unwrap_or_default();
+    let published = client.publish(publication, RegisterOptions { announce: args.announce });
+    published.with_context(|| format!("cannot register {name}{over}"))?;
     announce(&description, args.json)?;
-    let mut served = (0u64, 0u64);
-    let served_all = link.serve(|interest, incoming, outbox| {
-        served.0 += 1;
-        match publication.answer(interest, &signer) {
-            Ok(Some(packet)) => {
-                let fields = Fields { pit_token: incoming.pit_token, congestion_mark: incoming.congestion_mark };
-                outbox.push(packet, fields);
-                served.1 += packet.len() as u64;
-            }
-            Ok(None) => {}
-            Err(error) => eprintln!("{error}"),
-        }
-        true
-    });
+    let served_all = serve(&mut client, &name);
+    let served = client.publication(&name).map(Publication::counters).unwrap_or_default();
     if !args.json {
-        eprintln!("\nserved {} in answer to {} Interests", human_bytes(served.1), served.0);
+        eprintln!("\nserved {} in answer to {} Interests", human_bytes(served.bytes), served.interests);
     }
-    served_all.with_context(|| format!("{} is no longer served", publication.name()))?;
+    served_all.with_context(|| format!("{name} is no longer served"))?;
     Ok(exit::OK)
+}
+
+/// Serves until it is interrupted. Tells what cannot be served, and when the forwarder is gone and back.
+fn serve(client: &mut Client, name: &Name) -> Result<(), ConnectionLost> {
+    let mut was_served = true;
+    while !client.interrupted() {
+        client.run(LOOK_EVERY)?;
+        client.take_failures().iter().for_each(|failure| eprintln!("{failure}"));
+        let is_served = client.session().is_registered(name);
+        match (was_served, is_served) {
+            (true, false) => eprintln!("the forwarder is gone, or has closed this face; {name} waits for it"),
+            (false, true) => eprintln!("the forwarder is back; {name} is served again"),
+            _ => {}
+        }
+        was_served = is_served;
+    }
+    Ok(())
 }
 
 /// Opens what is published, and computes its SHA-256.

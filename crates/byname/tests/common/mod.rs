@@ -317,6 +317,11 @@ impl Server {
         Server(process)
     }
 
+    /// The process.
+    pub fn process(&self) -> &Child {
+        &self.0
+    }
+
     /// Waits until the command ends by itself. Returns its result.
     pub fn finish(mut self) -> Done {
         let code = wait(&mut self.0);

@@ -10,7 +10,7 @@ use byname_mgmt::ControlResponse;
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::tagnet::Address;
-use byname_wire::{Descriptor, Name};
+use byname_wire::{Descriptor, NackReason, Name};
 use tokio::io::Interest as Readiness;
 use tokio::io::Ready;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -20,13 +20,15 @@ use super::watcher::Watcher;
 use crate::backoff::Backoff;
 use crate::client::ClientOptions;
 use crate::clock::{Clock, Now};
+use crate::failure::{ClientCounters, Failure, Failures, PacketTooLarge, ReplyError};
 use crate::fetch::{Chunk, Discovery, FetchError, FetchOptions, Object};
 use crate::link::{DataPacket, ExchangeError};
 use crate::management::{ManagementError, RegisterOptions};
 use crate::outbox::Outbox;
 use crate::publish::Publication;
 use crate::reassembly::Reassembly;
-use crate::session::{CommandId, Event, FetchId, FindId, GroupId, InterestId, Request, Session};
+use crate::session::{CheckId, CommandId, Event, FetchId, FindId, GroupId, InterestId, Request, Session};
+use crate::signed::RequestDoubt;
 use crate::socket::ConnectError;
 use crate::socket::Socket;
 use crate::sync::{SyncOptions, Update};
@@ -73,6 +75,9 @@ pub(super) struct Driver {
     fetches: HashMap<FetchId, mpsc::Sender<Result<Chunk, FetchError>>>,
     groups: HashMap<GroupId, mpsc::Sender<Vec<Update>>>,
     messages: Option<mpsc::Sender<Message>>,
+    checks: HashMap<CheckId, Checked>,
+    failures: Failures,
+    counters: ClientCounters,
     /// Whether the client was closed.
     is_closed: bool,
 }
@@ -104,6 +109,9 @@ impl Driver {
             fetches: HashMap::new(),
             groups: HashMap::new(),
             messages: None,
+            checks: HashMap::new(),
+            failures: Failures::default(),
+            counters: ClientCounters::default(),
             is_closed: false,
         };
         driver.take_over(socket);
@@ -197,7 +205,7 @@ impl Driver {
 
     fn on_lost(&mut self) {
         self.connection = None;
-        self.session.on_disconnected();
+        self.session.on_disconnected(self.clock.now());
         if let Some(backoff) = &mut self.reconnect {
             self.next_attempt = self.clock.now().elapsed + backoff.next_pause();
         }
@@ -220,10 +228,10 @@ impl Driver {
     }
 
     fn take_over(&mut self, mut socket: Socket) {
-        let (is_local, outbox) = (socket.is_local(), Outbox::new(socket.mtu(), rand::random()));
+        let (peer, outbox) = (socket.peer(), Outbox::new(socket.mtu(), rand::random()));
         let Ok(watcher) = Watcher::of(&mut socket) else { return self.on_lost() };
         self.connection = Some(Connection { socket, watcher, outbox, reassembly: Reassembly::default() });
-        self.with(|session, now, outbox| session.on_connected(is_local, now, outbox));
+        self.with(|session, now, outbox| session.on_connected(peer, now, outbox));
     }
 
     /// Hands events to those who wait for them. Nobody minds if they do not wait any more.
@@ -244,10 +252,18 @@ impl Driver {
                     }
                 }
                 Event::Request(request) => self.hand_over(request),
-                Event::Updates { group, updates } => {
-                    drop(self.groups.get(&group).map(|sender| sender.try_send(updates)))
+                Event::Checked { id, request, result } => {
+                    let checked = result.map(|key| (request, key));
+                    drop(self.checks.remove(&id).map(|sender| sender.send(checked)));
                 }
-                Event::Message(message) => drop(self.messages.as_ref().map(|sender| sender.try_send(message))),
+                Event::Updates { group, updates } => {
+                    let taken = self.groups.get(&group).map(|sender| sender.try_send(updates));
+                    self.counters.updates_dropped += u64::from(taken.is_some_and(|taken| taken.is_err()));
+                }
+                Event::Message(message) => {
+                    let is_taken = self.messages.as_ref().is_some_and(|sender| sender.try_send(message).is_ok());
+                    self.counters.messages_dropped += u64::from(!is_taken);
+                }
             }
         }
         self.answers.retain(|id, sender| {
@@ -260,18 +276,26 @@ impl Driver {
     }
 
     fn hand_over(&mut self, request: Request) {
-        let Driver { producers, session, connection, .. } = self;
-        match producers.get_mut(request.prefix()) {
-            Some(Taker::Application(sender)) => drop(sender.try_send(request)),
-            Some(Taker::Publication(publication)) => {
-                // A file that cannot be read any more, and a key that cannot sign, leave the Interest without an answer.
-                let answer = publication.answer(&request.interest(), session.signer());
-                if let (Ok(Some(packet)), Some(connection)) = (answer, connection) {
-                    connection.outbox.push(packet, request.fields());
-                }
+        let Driver { producers, session, connection, counters, .. } = self;
+        let answered = match producers.get_mut(request.prefix()) {
+            Some(Taker::Application(sender)) => {
+                counters.requests_dropped += u64::from(sender.try_send(request).is_err());
+                return;
             }
-            None => {}
+            Some(Taker::Publication(publication)) => match connection {
+                Some(connection) => session.reply_from(&request, publication, &mut connection.outbox),
+                None => return,
+            },
+            None => return,
+        };
+        if let Err(error) = answered {
+            self.on_failure(&request, error);
         }
+    }
+
+    fn on_failure(&mut self, request: &Request, error: ReplyError) {
+        self.counters.failures += 1;
+        self.failures.push(Failure { name: request.interest().name.to_name(), error });
     }
 
     /// Hands out the segments for which there is room.
@@ -311,8 +335,25 @@ impl Driver {
     ) {
         match self.with(|session, now, outbox| session.express(interest.encode(), tries, now, outbox)) {
             Ok(id) => drop(self.answers.insert(id, sender)),
-            Err(error) => drop(sender.send(Err(ExchangeError::Malformed { name: Name::default(), error }))),
+            Err(error) => drop(sender.send(Err(error))),
         }
+    }
+
+    pub fn express_signed(
+        &mut self,
+        interest: InterestBuilder,
+        tries: u32,
+        sender: oneshot::Sender<Result<DataPacket, ExchangeError>>,
+    ) {
+        match self.with(|session, now, outbox| session.express_signed(interest, tries, now, outbox)) {
+            Ok(id) => drop(self.answers.insert(id, sender)),
+            Err(error) => drop(sender.send(Err(error))),
+        }
+    }
+
+    pub fn check(&mut self, request: Request, done: Checked) {
+        let id = self.with(|session, now, _| session.check_request(request, now));
+        self.checks.insert(id, done);
     }
 
     pub fn produce(
@@ -337,8 +378,26 @@ impl Driver {
     }
 
     pub fn reply(&mut self, request: &Request, data: &DataBuilder) {
-        // A key that cannot sign leaves the Interest without an answer, as a producer that is gone does.
-        let _ = self.with(|session, _, outbox| session.reply(request, data, outbox));
+        if let Err(error) = self.with(|session, _, outbox| session.reply(request, data, outbox)) {
+            self.on_failure(request, error);
+        }
+    }
+
+    pub fn refuse(&mut self, request: &Request, reason: NackReason) {
+        self.with(|session, _, outbox| session.refuse(request, reason, outbox));
+    }
+
+    pub fn tell_counters(&mut self, done: oneshot::Sender<ClientCounters>) {
+        let _ = done.send(self.counters);
+    }
+
+    pub fn take_failures(&mut self, done: oneshot::Sender<Vec<Failure>>) {
+        let _ = done.send(self.failures.take());
+    }
+
+    pub fn command(&mut self, module: &str, verb: &str, parameters: &[u8], done: Commanded) {
+        let begun = self.with(|session, now, outbox| session.command(module, verb, parameters, now, outbox));
+        self.await_last(&format!("{module}/{verb}"), begun.map(|id| vec![id]), done);
     }
 
     pub fn find(
@@ -418,12 +477,27 @@ impl Driver {
         }
     }
 
-    pub fn send_to_tags(&mut self, descriptor: &Descriptor, limit: FanOutLimit, source: Address, payload: &[u8]) {
-        self.with(|session, _, outbox| session.send_to_tags(descriptor, limit, source, payload, outbox));
+    pub fn send_to_tags(
+        &mut self,
+        descriptor: &Descriptor,
+        limit: FanOutLimit,
+        source: Address,
+        payload: &[u8],
+        done: oneshot::Sender<Result<(), PacketTooLarge>>,
+    ) {
+        let sent = self.with(|session, _, outbox| session.send_to_tags(descriptor, limit, source, payload, outbox));
+        let _ = done.send(sent);
     }
 
-    pub fn send_to(&mut self, destination: Address, source: Address, payload: &[u8]) {
-        self.with(|session, _, outbox| session.send_to(destination, source, payload, outbox));
+    pub fn send_to(
+        &mut self,
+        destination: Address,
+        source: Address,
+        payload: &[u8],
+        done: oneshot::Sender<Result<(), PacketTooLarge>>,
+    ) {
+        let sent = self.with(|session, _, outbox| session.send_to(destination, source, payload, outbox));
+        let _ = done.send(sent);
     }
 
     pub fn close(&mut self) {
@@ -435,6 +509,8 @@ impl Driver {
     }
 }
 
+/// Takes a request that was checked, and the key that has signed it.
+type Checked = oneshot::Sender<Result<(Request, Name), Box<RequestDoubt>>>;
 type Commanded = oneshot::Sender<Result<ControlResponse, ManagementError>>;
 
 /// Waits until the socket can be read, or written if something waits for that.

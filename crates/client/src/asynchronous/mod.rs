@@ -5,6 +5,8 @@
 mod driver;
 mod watcher;
 
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use byname_mgmt::ControlResponse;
@@ -12,17 +14,20 @@ use byname_mgmt::tags::decode_locators;
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::tagnet::Address;
-use byname_wire::{Descriptor, Name};
+use byname_wire::{Descriptor, NackReason, Name};
 use thiserror::Error;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::client::ClientOptions;
+use crate::failure::{ClientCounters, Failure, PacketTooLarge};
+use crate::fetch::resume::{FileError, PartFile};
 use crate::fetch::segments::single;
 use crate::fetch::{Chunk, Discovery, FetchError, FetchOptions, Object};
 use crate::link::{DataPacket, ExchangeError};
 use crate::management::{ManagementError, RegisterOptions};
 use crate::publish::Publication;
 use crate::session::{FetchId, GroupId, Request};
+use crate::signed::RequestDoubt;
 use crate::socket::ConnectError;
 use crate::sync::{SyncOptions, Update};
 use crate::tags::{FanOutLimit, Message};
@@ -56,6 +61,15 @@ pub enum CallError {
     /// An object was not fetched.
     #[error(transparent)]
     Fetch(#[from] FetchError),
+    /// A file for an object cannot be written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A message is too large.
+    #[error(transparent)]
+    TooLarge(#[from] PacketTooLarge),
+    /// A signed Interest is not accepted.
+    #[error(transparent)]
+    Request(#[from] Box<RequestDoubt>),
 }
 
 /// An asynchronous application of named data. Clones share one connection.
@@ -101,6 +115,25 @@ impl AsyncClient {
         Ok(answer?)
     }
 
+    /// Sends an Interest that is signed by the client's key, and waits for its Data. Each of `tries` is signed again, and
+    /// waits for the Interest's lifetime.
+    ///
+    /// # Errors
+    /// The key cannot sign, there is no Data, or it is not trusted.
+    pub async fn express_signed(&self, interest: InterestBuilder, tries: u32) -> Result<DataPacket, CallError> {
+        let answer = self.ask(move |driver, sender| driver.express_signed(interest, tries, sender)).await?;
+        Ok(answer?)
+    }
+
+    /// Checks who has signed an Interest of a [`Producer`], by the client's validator, and that it is no replay. Returns the
+    /// Interest and the name of the key. [`crate::signed`] has the rules.
+    ///
+    /// # Errors
+    /// The Interest is not accepted, or the client has ended.
+    pub async fn check(&self, request: Request) -> Result<(Request, Name), CallError> {
+        Ok(self.ask(move |driver, done| driver.check(request, done)).await??)
+    }
+
     /// Wants the Interests below a prefix. Waits until the prefix is registered at the router.
     ///
     /// # Errors
@@ -137,12 +170,48 @@ impl AsyncClient {
         Ok(RegisteredPrefix { client: self.clone(), prefix: prefix.clone() })
     }
 
-    /// Answers an Interest of a [`Producer`] with Data, signed by the client's key.
+    /// Answers an Interest of a [`Producer`] with Data, signed by the client's key. [`AsyncClient::take_failures`] has
+    /// answers that cannot be signed or are too large.
     ///
     /// # Errors
     /// The client has ended.
     pub async fn reply(&self, request: Request, data: DataBuilder) -> Result<(), Ended> {
         self.tell(move |driver| driver.reply(&request, &data)).await
+    }
+
+    /// Refuses an Interest of a [`Producer`] with a Nack.
+    ///
+    /// # Errors
+    /// The client has ended.
+    pub async fn refuse(&self, request: Request, reason: NackReason) -> Result<(), Ended> {
+        self.tell(move |driver| driver.refuse(&request, reason)).await
+    }
+
+    /// Sends a management command with its parameters in ApplicationParameters, and waits for the answer, whatever its
+    /// code.
+    ///
+    /// # Errors
+    /// The router does not answer.
+    pub async fn command(&self, module: &str, verb: &str, parameters: &[u8]) -> Result<ControlResponse, CallError> {
+        let (module, verb, parameters) = (module.to_owned(), verb.to_owned(), parameters.to_vec());
+        Ok(self.ask(move |driver, done| driver.command(&module, &verb, &parameters, done)).await??)
+    }
+
+    /// What the client could not do, and what nobody took from it in time.
+    ///
+    /// # Errors
+    /// The client has ended.
+    pub async fn counters(&self) -> Result<ClientCounters, Ended> {
+        self.ask(Driver::tell_counters).await
+    }
+
+    /// The newest Interests that the client could not answer, without those that were taken before: at most 100.
+    /// [`AsyncClient::counters`] counts all.
+    ///
+    /// # Errors
+    /// The client has ended.
+    pub async fn take_failures(&self) -> Result<Vec<Failure>, Ended> {
+        self.ask(Driver::take_failures).await
     }
 
     /// Ends the client, for all its handles. The router forgets its prefixes as the connection closes.
@@ -194,6 +263,48 @@ impl AsyncClient {
         Ok(bytes)
     }
 
+    /// Fetches the newest version of an object into a file. An interrupted transfer resumes from `FILE.part`. Returns
+    /// the SHA-256 of the file, in hexadecimal. Threads that may block write the file.
+    ///
+    /// # Errors
+    /// The object cannot be had or is not trusted, or the file cannot be written. What has arrived is kept for the next
+    /// attempt.
+    pub async fn fetch_file(&self, name: &Name, path: &Path, options: FetchOptions) -> Result<String, CallError> {
+        let object = self.find(name, Discovery::Auto).await?;
+        let (path, of) = (path.to_owned(), object.name().to_string());
+        let mut file = on_file(path.clone(), move |path| PartFile::open(path, &of)).await?;
+        let object = match object {
+            Object::Segmented(object) => object,
+            Object::Single(packet) => {
+                // A single packet is never resumed: it is here completely or not at all.
+                let content = single(&packet, &options)?.to_vec();
+                return Ok(on_file(path, move |_| {
+                    if file.segments() == 0 {
+                        file.append(&content)?;
+                    }
+                    file.finish()
+                })
+                .await?);
+            }
+        };
+        let options = FetchOptions { first: file.segments(), last: file.last(), ..options };
+        let mut fetching = self.fetch_segments(&object, options).await?;
+        while let Some(first) = fetching.next().await {
+            // All that is here: each call to another thread costs more than a segment.
+            let mut arrived = vec![first];
+            while let Ok(more) = fetching.chunks.try_recv() {
+                arrived.push(more);
+            }
+            fetching.client.wake.notify_one();
+            let failure;
+            (file, failure) = on_file(path.clone(), move |_| append(file, arrived)).await?;
+            if let Some(error) = failure {
+                return Err(error.into());
+            }
+        }
+        Ok(on_file(path, |_| file.finish()).await?)
+    }
+
     /// Becomes a member of a group, as `node`. Routers must send the group's Interests to all members, by the strategy
     /// multicast.
     ///
@@ -239,25 +350,27 @@ impl AsyncClient {
     /// Sends to the applications that advertised a subset of `descriptor`, on the tree of `source`.
     ///
     /// # Errors
-    /// The client has ended.
+    /// The packet is too large, or the client has ended.
     pub async fn send_to_tags(
         &self,
         descriptor: &Descriptor,
         limit: FanOutLimit,
         source: Address,
         payload: &[u8],
-    ) -> Result<(), Ended> {
+    ) -> Result<(), CallError> {
         let (descriptor, payload) = (descriptor.clone(), payload.to_vec());
-        self.tell(move |driver| driver.send_to_tags(&descriptor, limit, source, &payload)).await
+        let sent =
+            self.ask(move |driver, done| driver.send_to_tags(&descriptor, limit, source, &payload, done)).await?;
+        Ok(sent?)
     }
 
     /// Sends to one application.
     ///
     /// # Errors
-    /// The client has ended.
-    pub async fn send_to(&self, destination: Address, source: Address, payload: &[u8]) -> Result<(), Ended> {
+    /// The packet is too large, or the client has ended.
+    pub async fn send_to(&self, destination: Address, source: Address, payload: &[u8]) -> Result<(), CallError> {
         let payload = payload.to_vec();
-        self.tell(move |driver| driver.send_to(destination, source, &payload)).await
+        Ok(self.ask(move |driver, done| driver.send_to(destination, source, &payload, done)).await??)
     }
 
     /// The messages that arrive from now on. An earlier receiver gets no more.
@@ -282,6 +395,30 @@ impl AsyncClient {
         self.tell(move |driver| call(driver, sender)).await?;
         answer.await.map_err(|_| Ended)
     }
+}
+
+/// Appends segments to a file. After a failure of the transfer, saves it for the next attempt.
+fn append(mut file: PartFile, arrived: Vec<Result<Chunk, FetchError>>) -> io::Result<(PartFile, Option<FetchError>)> {
+    for chunk in arrived {
+        match chunk {
+            Ok(chunk) => file.append_chunk(&chunk)?,
+            Err(error) => {
+                file.save()?;
+                return Ok((file, Some(error)));
+            }
+        }
+    }
+    Ok((file, None))
+}
+
+/// Works on a file in a thread that may block.
+async fn on_file<T: Send + 'static>(
+    path: PathBuf,
+    work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+) -> Result<T, FileError> {
+    let at = path.clone();
+    let done = tokio::task::spawn_blocking(move || work(&at)).await;
+    done.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| FileError { path, error })
 }
 
 fn succeeded(response: ControlResponse) -> Result<ControlResponse, ManagementError> {

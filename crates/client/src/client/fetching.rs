@@ -4,9 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use byname_wire::Name;
+use thiserror::Error;
 
 use super::Client;
-use crate::fetch::resume::PartFile;
+use crate::fetch::resume::{FileError, PartFile};
 use crate::fetch::segments::single;
 use crate::fetch::{Chunk, Discovery, FetchCounters, FetchError, FetchOptions, Object};
 use crate::link::ExchangeError;
@@ -60,40 +61,44 @@ impl Client {
     /// # Errors
     /// The object cannot be had or is not trusted, or the file cannot be written. What has arrived is kept for the next
     /// attempt.
-    pub fn fetch_file(
-        &mut self,
-        name: &Name,
-        path: &Path,
-        options: FetchOptions,
-    ) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
-        let object = match self.find(name, Discovery::Auto, FIND_LIFETIME)? {
+    pub fn fetch_file(&mut self, name: &Name, path: &Path, options: FetchOptions) -> Result<String, FetchFileError> {
+        let not_found = |error| FetchError::NotFound { name: name.clone(), error };
+        let object = self.find(name, Discovery::Auto, FIND_LIFETIME).map_err(not_found)?;
+        let on_file = |error| FileError { path: path.to_owned(), error };
+        let mut file = PartFile::open(path, &object.name().to_string()).map_err(on_file)?;
+        let object = match object {
             Object::Segmented(object) => object,
             Object::Single(packet) => {
-                let mut file = PartFile::open(path, &packet.data().name.to_string())?;
                 // A single packet is never resumed: it is here completely or not at all.
                 if file.segments() == 0 {
-                    file.append(single(&packet, &options)?)?;
+                    file.append(single(&packet, &options)?).map_err(on_file)?;
                 }
-                return Ok(file.finish()?);
+                return Ok(file.finish().map_err(on_file)?);
             }
         };
-        let mut file = PartFile::open(path, &object.to_string())?;
         let options = FetchOptions { first: file.segments(), last: file.last(), ..options };
-        let mut fetching = self.fetch_segments(&object, options);
-        while let Some(chunk) = fetching.next() {
-            let outcome = chunk.map_err(Into::into).and_then(|chunk| {
-                if let Some(last) = fetching.counters().last {
-                    file.set_last(last);
+        for chunk in self.fetch_segments(&object, options) {
+            match chunk {
+                Ok(chunk) => file.append_chunk(&chunk).map_err(on_file)?,
+                Err(error) => {
+                    file.save().map_err(on_file)?;
+                    return Err(error.into());
                 }
-                Ok(file.append(chunk.content())?)
-            });
-            if let Err(error) = outcome {
-                file.save()?;
-                return Err(error);
             }
         }
-        Ok(file.finish()?)
+        Ok(file.finish().map_err(on_file)?)
     }
+}
+
+/// The reason why an object was not fetched into a file.
+#[derive(Debug, Error)]
+pub enum FetchFileError {
+    /// The object cannot be had, or is not trusted.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// The file cannot be written.
+    #[error(transparent)]
+    File(#[from] FileError),
 }
 
 /// An object on its way: an iterator over its segments, in order. After an error there are no more.

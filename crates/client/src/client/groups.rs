@@ -9,6 +9,7 @@ use byname_wire::{Descriptor, Name};
 
 use super::Client;
 use crate::clock::Now;
+use crate::failure::SendError;
 use crate::link::ConnectionLost;
 use crate::management::ManagementError;
 use crate::outbox::Outbox;
@@ -86,25 +87,25 @@ impl Client {
     /// `source`.
     ///
     /// # Errors
-    /// The connection is gone, and the client was told not to connect again.
+    /// The packet is too large, or the connection is gone, and the client was told not to connect again.
     pub fn send_to_tags(
         &mut self,
         descriptor: &Descriptor,
         limit: FanOutLimit,
         source: Address,
         payload: &[u8],
-    ) -> Result<(), ConnectionLost> {
-        self.with(|session, _, outbox| session.send_to_tags(descriptor, limit, source, payload, outbox));
-        self.flush()
+    ) -> Result<(), SendError> {
+        self.with(|session, _, outbox| session.send_to_tags(descriptor, limit, source, payload, outbox))?;
+        Ok(self.flush()?)
     }
 
     /// Sends to one application.
     ///
     /// # Errors
-    /// The connection is gone, and the client was told not to connect again.
-    pub fn send_to(&mut self, destination: Address, source: Address, payload: &[u8]) -> Result<(), ConnectionLost> {
-        self.with(|session, _, outbox| session.send_to(destination, source, payload, outbox));
-        self.flush()
+    /// The packet is too large, or the connection is gone, and the client was told not to connect again.
+    pub fn send_to(&mut self, destination: Address, source: Address, payload: &[u8]) -> Result<(), SendError> {
+        self.with(|session, _, outbox| session.send_to(destination, source, payload, outbox))?;
+        Ok(self.flush()?)
     }
 
     /// The messages that have arrived. Waits for one at most `wait`.

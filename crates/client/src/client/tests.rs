@@ -63,3 +63,25 @@ fn a_flag_ends_all_waiting() {
     assert!(matches!(error, ExchangeError::Interrupted), "{error}");
     assert!(matches!(client.fetch(&name, 10), Err(crate::fetch::FetchError::NotFound { .. })));
 }
+
+#[test]
+fn messages_that_nobody_takes_are_counted_when_they_are_dropped() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (transport, _) = peer(&folder, |stream| {
+        let to = "1:05:256".parse().expect("an address");
+        for number in 0..UNCLAIMED_MAX as u32 + 3 {
+            let packet = byname_wire::tagnet::LocatorPacketBuilder::new(to).payload(&number.to_be_bytes()).encode();
+            stream.write_all(&packet).expect("written");
+        }
+        std::thread::sleep(Duration::from_secs(60));
+    });
+    let mut client = Client::connect(ClientOptions::new(vec![transport])).expect("a connection");
+    let end = std::time::Instant::now() + Duration::from_secs(30);
+    while client.counters().messages_dropped < 3 {
+        assert!(std::time::Instant::now() < end, "{:?}", client.counters());
+        client.run(Duration::from_millis(10)).expect("it goes on");
+    }
+    assert_eq!(client.counters(), ClientCounters { messages_dropped: 3, ..ClientCounters::default() });
+    let messages = client.messages(Duration::ZERO).expect("a connection");
+    assert_eq!((messages.len(), &messages[0].payload[..]), (UNCLAIMED_MAX, &3u32.to_be_bytes()[..]));
+}

@@ -64,6 +64,16 @@ pub enum Object {
     Single(DataPacket),
 }
 
+impl Object {
+    /// The name, with the version if it has one.
+    pub fn name(&self) -> Name {
+        match self {
+            Object::Segmented(name) => name.clone(),
+            Object::Single(packet) => packet.data().name.to_name(),
+        }
+    }
+}
+
 /// A question that may find the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Question {

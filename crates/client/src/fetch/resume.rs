@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 
 use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::Chunk;
 
 /// The state is saved each time that this many more bytes have arrived.
 const SAVE_EVERY_BYTES: u64 = 8 << 20;
@@ -28,6 +31,16 @@ struct State {
     /// Number of the object's last segment, if known.
     #[serde(default)]
     last: Option<u64>,
+}
+
+/// A file for an object cannot be read or written.
+#[derive(Debug, Error)]
+#[error("cannot write {}: {error}", path.display())]
+pub struct FileError {
+    /// The file. What has arrived is in `FILE.part`.
+    pub path: PathBuf,
+    /// The reason.
+    pub error: io::Error,
 }
 
 /// A file that is being fetched.
@@ -117,6 +130,14 @@ impl PartFile {
         self.state.segments += 1;
         self.state.bytes += content.len() as u64;
         if self.state.bytes - self.saved_bytes >= SAVE_EVERY_BYTES { self.save() } else { Ok(()) }
+    }
+
+    /// Appends the next segment, and stores the number of the last one if the segment names it.
+    pub fn append_chunk(&mut self, chunk: &Chunk) -> io::Result<()> {
+        if let Some(last) = chunk.last() {
+            self.set_last(last);
+        }
+        self.append(chunk.content())
     }
 
     /// Saves the state, so that the next run can resume from here.

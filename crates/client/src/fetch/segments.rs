@@ -76,6 +76,12 @@ pub enum FetchError {
     /// The connection to the router is gone.
     #[error(transparent)]
     Lost(#[from] ConnectionLost),
+    /// There was no connection to a router for too long.
+    #[error("no connection to a router for {} s", waited.as_secs())]
+    Offline {
+        /// How long the transfer has made no progress.
+        waited: Duration,
+    },
     /// The flag of [`crate::Link::interrupt_flag`] was set.
     #[error("interrupted")]
     Interrupted,
@@ -147,6 +153,11 @@ impl Chunk {
     /// The Data packet.
     pub fn packet(&self) -> &[u8] {
         &self.packet
+    }
+
+    /// The number of the object's last segment, if this segment names it.
+    pub fn last(&self) -> Option<u64> {
+        Data::decode(&self.packet).ok().and_then(|data| last_of(&data))
     }
 }
 

@@ -3,11 +3,12 @@
 use byname_mgmt::ControlResponse;
 use byname_wire::{Interest, Name};
 
-use super::{CommandId, FindId, GroupId, InterestId};
+use super::{CheckId, CommandId, FindId, GroupId, InterestId};
 use crate::fetch::Object;
 use crate::link::{DataPacket, ExchangeError};
 use crate::management::ManagementError;
 use crate::outbox::Fields;
+use crate::signed::RequestDoubt;
 use crate::sync::Update;
 use crate::tags::Message;
 
@@ -23,6 +24,15 @@ pub enum Event {
     },
     /// An Interest arrived for a prefix of this application.
     Request(Request),
+    /// A request was checked, or cannot be.
+    Checked {
+        /// The check.
+        id: CheckId,
+        /// The request.
+        request: Request,
+        /// The name of the key that has signed it, or why it is not accepted.
+        result: Result<Name, Box<RequestDoubt>>,
+    },
     /// A prefix is registered at the router.
     Registered {
         /// The prefix.

@@ -4,20 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use byname_trust::validator::RequestId;
-use byname_wire::interest::with_nonce;
+use byname_wire::interest::{InterestBuilder, with_nonce};
 use byname_wire::name::component_type;
 use byname_wire::{Component, Data, DecodeError, Interest, Name, NameRef};
 
 use super::{CommandId, FindId, InterestId};
-use crate::link::{DataPacket, satisfies};
+use crate::link::{DataPacket, ExchangeError, satisfies};
 
 /// What an answer is for.
 #[derive(Debug, Clone)]
 pub(super) enum Purpose {
     /// The application asked.
     Application,
-    /// A command of the application, with its name for errors.
-    Command(CommandId, String),
+    /// The application asked, and the session signs.
+    Signed(Box<InterestBuilder>),
+    /// A command of the application. Without an id, the session repeats it by itself.
+    Command { id: Option<CommandId>, module: String, verb: String, parameters: Vec<u8> },
     /// The registration of this prefix.
     Registration(Name),
     /// A question about an object.
@@ -30,8 +32,11 @@ pub(super) struct Pending {
     pub name: Name,
     can_be_prefix: bool,
     lifetime: Duration,
-    deadline: Duration,
+    /// When this try is over. None: its answer waits for certificates.
+    deadline: Option<Duration>,
     pub began: Duration,
+    /// When this try first lost its connection, or began without one.
+    stalled_since: Option<Duration>,
     tries_left: u32,
     pub tries: u32,
     pub purpose: Purpose,
@@ -42,6 +47,31 @@ pub(super) struct Pending {
 impl Pending {
     fn interest(&self) -> Interest<'_> {
         Interest::decode(&self.wire).expect("was decoded before it was stored")
+    }
+
+    fn move_deadline(
+        &mut self,
+        id: InterestId,
+        to: Option<Duration>,
+        deadlines: &mut BTreeSet<(Duration, InterestId)>,
+    ) {
+        if let Some(deadline) = self.deadline {
+            deadlines.remove(&(deadline, id));
+        }
+        self.deadline = to;
+        deadlines.extend(to.map(|deadline| (deadline, id)));
+    }
+
+    /// The packet with another nonce. It waits for its lifetime.
+    fn send_again(
+        &mut self,
+        id: InterestId,
+        deadlines: &mut BTreeSet<(Duration, InterestId)>,
+        now: Duration,
+    ) -> Vec<u8> {
+        self.wire = with_nonce(&self.interest(), rand::random());
+        self.move_deadline(id, Some(now.saturating_add(self.lifetime)), deadlines);
+        self.wire.clone()
     }
 }
 
@@ -58,43 +88,59 @@ pub(super) struct Interests {
 }
 
 impl Interests {
-    /// Adds an Interest. Returns its name.
+    /// Adds an Interest. `outage_max`: there is no connection, and it waits for one this long.
     pub fn add(
         &mut self,
         id: InterestId,
         wire: Vec<u8>,
         tries: u32,
         purpose: Purpose,
+        outage_max: Option<Duration>,
         now: Duration,
-    ) -> Result<(), DecodeError> {
-        let interest = Interest::decode(&wire)?;
+    ) -> Result<(), ExchangeError> {
+        let interest = Interest::decode(&wire).map_err(|error| ExchangeError::unsendable(&wire, error))?;
         let (name, can_be_prefix) = (interest.name.to_name(), interest.can_be_prefix);
         let lifetime = Duration::from_millis(interest.lifetime_or_default_ms());
-        self.with_prefix += usize::from(can_be_prefix);
-        self.with_digest += usize::from(has_digest(name.as_ref()));
-        self.by_name.entry(name.clone()).or_default().push(id);
-        let deadline = now.saturating_add(lifetime);
-        self.deadlines.insert((deadline, id));
         let tries_left = tries.saturating_sub(1);
         let pending = Pending {
             name,
             can_be_prefix,
             lifetime,
-            deadline,
+            deadline: Some(now.saturating_add(outage_max.unwrap_or(lifetime))),
             began: now,
+            stalled_since: outage_max.map(|_| now),
             tries_left,
             tries: 1,
             purpose,
             answer: None,
             wire,
         };
+        self.insert(id, pending);
+        Ok(())
+    }
+
+    fn insert(&mut self, id: InterestId, pending: Pending) {
+        self.with_prefix += usize::from(pending.can_be_prefix);
+        self.with_digest += usize::from(has_digest(pending.name.as_ref()));
+        self.by_name.entry(pending.name.clone()).or_default().push(id);
+        self.deadlines.extend(pending.deadline.map(|deadline| (deadline, id)));
         self.by_id.insert(id, pending);
+    }
+
+    /// Sends another packet for an Interest from now on: a command that is signed again.
+    pub fn replace(&mut self, id: InterestId, wire: Vec<u8>) -> Result<(), DecodeError> {
+        let name = Interest::decode(&wire)?.name.to_name();
+        if let Some(pending) = self.remove(id) {
+            self.insert(id, Pending { name, wire, ..pending });
+        }
         Ok(())
     }
 
     pub fn remove(&mut self, id: InterestId) -> Option<Pending> {
         let pending = self.by_id.remove(&id)?;
-        self.deadlines.remove(&(pending.deadline, id));
+        if let Some(deadline) = pending.deadline {
+            self.deadlines.remove(&(deadline, id));
+        }
         self.with_prefix -= usize::from(pending.can_be_prefix);
         self.with_digest -= usize::from(has_digest(pending.name.as_ref()));
         if let Some(ids) = self.by_name.get_mut(&pending.name) {
@@ -141,7 +187,7 @@ impl Interests {
     /// An answer waits for its certificates. Until then the Interest does not expire.
     pub fn hold(&mut self, id: InterestId, answer: DataPacket, check: RequestId) {
         if let Some(pending) = self.by_id.get_mut(&id) {
-            self.deadlines.remove(&(pending.deadline, id));
+            pending.move_deadline(id, None, &mut self.deadlines);
             pending.answer = Some((check, answer));
         }
     }
@@ -159,8 +205,23 @@ impl Interests {
 
     /// Whether an Interest is a command, which only the router answers.
     pub fn is_to_router(&self, id: InterestId) -> bool {
-        let is_command = |pending: &Pending| matches!(pending.purpose, Purpose::Command(..) | Purpose::Registration(_));
-        self.by_id.get(&id).is_some_and(is_command)
+        self.by_id.get(&id).is_some_and(|pending| match pending.purpose {
+            Purpose::Command { .. } | Purpose::Registration(_) => true,
+            Purpose::Application | Purpose::Signed(_) | Purpose::Find(_) => false,
+        })
+    }
+
+    /// What an Interest is for.
+    pub fn purpose(&self, id: InterestId) -> Option<&Purpose> {
+        self.by_id.get(&id).map(|pending| &pending.purpose)
+    }
+
+    /// The Interests that the session signs, and that wait for answers.
+    pub fn signed(&self) -> Vec<InterestId> {
+        let is_signed = |pending: &Pending| {
+            pending.answer.is_none() && matches!(pending.purpose, Purpose::Command { .. } | Purpose::Signed(_))
+        };
+        self.by_id.iter().filter(|(_, pending)| is_signed(pending)).map(|(id, _)| *id).collect()
     }
 
     /// Ends the wait of [`Interests::hold`]: removes the Interest with its answer.
@@ -175,22 +236,32 @@ impl Interests {
         let pending = self.by_id.get_mut(&id)?;
         pending.tries_left = pending.tries_left.checked_sub(1)?;
         pending.tries += 1;
-        pending.wire = with_nonce(&pending.interest(), rand::random());
-        self.deadlines.remove(&(pending.deadline, id));
-        pending.deadline = now.saturating_add(pending.lifetime);
-        self.deadlines.insert((pending.deadline, id));
-        Some(pending.wire.clone())
+        pending.stalled_since = None;
+        Some(pending.send_again(id, &mut self.deadlines, now))
     }
 
-    /// The Interests that are still worth sending on a new connection. Each waits for its whole lifetime again.
+    /// Whether an Interest has tries left.
+    pub fn has_tries(&self, id: InterestId) -> bool {
+        self.by_id.get(&id).is_some_and(|pending| pending.tries_left > 0)
+    }
+
+    /// The connection is gone. Each try waits for another one. A try ends when it has been without one, or has gone on
+    /// losing them, for `outage_max`.
+    pub fn suspend(&mut self, outage_max: Duration, now: Duration) {
+        for (id, pending) in &mut self.by_id {
+            let since = *pending.stalled_since.get_or_insert(now);
+            pending.move_deadline(*id, Some(since.saturating_add(outage_max)), &mut self.deadlines);
+        }
+    }
+
+    /// There is another connection. Returns the packets to send, with other nonces: the network may still know the earlier
+    /// ones. Each waits for its whole lifetime again.
     pub fn renew(&mut self, now: Duration) -> Vec<Vec<u8>> {
         let mut wires = Vec::new();
         for (id, pending) in &mut self.by_id {
-            if pending.answer.is_none() && !matches!(pending.purpose, Purpose::Registration(_)) {
-                self.deadlines.remove(&(pending.deadline, *id));
-                pending.deadline = now.saturating_add(pending.lifetime);
-                self.deadlines.insert((pending.deadline, *id));
-                wires.push(pending.wire.clone());
+            match pending.answer {
+                Some(_) => pending.move_deadline(*id, None, &mut self.deadlines),
+                None => wires.push(pending.send_again(*id, &mut self.deadlines, now)),
             }
         }
         wires
@@ -198,7 +269,8 @@ impl Interests {
 
     /// Interests that only mattered on the connection that is gone.
     pub fn bound_to_connection(&self) -> Vec<InterestId> {
-        let is_bound = |pending: &Pending| matches!(pending.purpose, Purpose::Registration(_));
+        let is_bound =
+            |pending: &Pending| matches!(pending.purpose, Purpose::Registration(_) | Purpose::Command { id: None, .. });
         self.by_id.iter().filter(|(_, pending)| is_bound(pending)).map(|(id, _)| *id).collect()
     }
 

@@ -7,7 +7,12 @@
 //! asynchronous ones.
 //!
 //! When a connection is gone, everything stays. On the next one, the session sends again what has not been answered,
-//! and registers its prefixes and descriptors again.
+//! and registers its prefixes and descriptors again. Meanwhile, the clocks of Interests, transfers and certificates stand
+//! still, for at most [`SessionOptions::outage_max`]: this ends each try of an Interest, and each transfer that makes no
+//! progress, with an error that says so.
+//!
+//! Over datagrams, nothing tells that a router has restarted, or that it has forgotten a face that was idle. There, the
+//! session repeats its registrations and descriptors every [`SessionOptions::refresh`].
 //!
 //! # Bounds
 //! The application decides how much it asks for. Strangers decide what arrives: each packet makes at most one event, so
@@ -17,6 +22,7 @@
 mod event;
 mod interests;
 mod producers;
+mod requests;
 mod tagged;
 mod transfers;
 
@@ -32,23 +38,27 @@ use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::tagnet::is_tagnet;
 use byname_wire::tlv::types;
-use byname_wire::{Component, Data, DecodeError, Descriptor, Interest, NackReason, Name};
+use byname_wire::{Component, Data, Descriptor, Interest, NackReason, Name};
 
 pub use event::{Event, Request};
 
 use crate::clock::{Now, as_ms};
+use crate::failure::{PacketTooLarge, ReplyError};
 use crate::fetch::{Object, Segments};
 use crate::link::{DataPacket, ExchangeError};
 use crate::management::{
     LIFETIME, ManagementError, RegisterOptions, management_name, outcome, registration, scope, signed_by,
 };
 use crate::outbox::{Fields, Outbox};
+use crate::publish::Publication;
 use crate::reassembly::Incoming;
+use crate::signed::Replays;
 use crate::sync::Group;
 use crate::tags::Message;
 use crate::verify::{Checker, Verdict};
 use interests::{Interests, Purpose};
 use producers::Producers;
+use requests::Check;
 use transfers::{Search, Transfer};
 
 /// Numbers that one session has given out.
@@ -70,27 +80,51 @@ ids! {
     FetchId;
     /// A group of [`Session::join`].
     GroupId;
+    /// A check of [`Session::check_request`].
+    CheckId;
 }
 
-/// Keys of an application, and whom it trusts.
+/// Keys of an application, whom it trusts, and how it treats its connection.
 pub struct SessionOptions {
     /// Signs Data, commands and the state of groups. The default is a digest, which proves nothing about the sender.
     pub signer: Signer,
     /// Decides which Data is trusted. Without one, only changed content is refused.
     pub validator: Option<Validator>,
+    /// Longest time that a request or a transfer waits for a connection, without any progress. [`Duration::MAX`]: for ever.
+    pub outage_max: Duration,
+    /// How often registrations and descriptors are repeated over datagrams. A producer is back so soon after its router has
+    /// restarted. A router forgets the face of a producer that is silent for longer: byname and NFD after 10 minutes.
+    /// Address translators between them may do so after 30 s. At least a second.
+    pub refresh: Duration,
 }
+
+/// Longest wait for a connection, if the application does not say how long.
+const OUTAGE_MAX: Duration = Duration::from_secs(60);
+/// Registrations over datagrams are repeated so often, if the application does not say how often.
+const REFRESH: Duration = Duration::from_secs(25);
+/// For so long after a new connection, other applications of a router that has restarted may not be back yet.
+const SETTLING: Duration = Duration::from_secs(4);
 
 impl Default for SessionOptions {
     fn default() -> Self {
-        SessionOptions { signer: Signer::digest(), validator: None }
+        SessionOptions { signer: Signer::digest(), validator: None, outage_max: OUTAGE_MAX, refresh: REFRESH }
     }
+}
+
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    /// Whether the router is on this host.
+    pub is_local: bool,
+    /// Whether packets are datagrams, so that nothing tells when the router is gone.
+    pub is_datagram: bool,
 }
 
 /// The state of an application.
 ///
 /// ```
 /// use std::time::Duration;
-/// use byname_client::session::{Event, Session, SessionOptions};
+/// use byname_client::session::{Event, Peer, Session, SessionOptions};
 /// use byname_client::{Incoming, Now, Outbox, interest};
 /// use byname_wire::data::DataBuilder;
 /// use byname_wire::{LpPacket, Name};
@@ -99,7 +133,7 @@ impl Default for SessionOptions {
 /// let now = Now { elapsed: Duration::ZERO, unix: Duration::from_secs(1_795_000_000) };
 /// let mut outbox = Outbox::new(None, 0);
 /// let mut session = Session::new(SessionOptions::default());
-/// session.on_connected(true, now, &mut outbox);
+/// session.on_connected(Peer { is_local: true, is_datagram: false }, now, &mut outbox);
 /// let id = session.express(interest(&name).encode(), 1, now, &mut outbox)?;
 /// assert_eq!(outbox.frames().count(), 1);
 ///
@@ -113,8 +147,12 @@ impl Default for SessionOptions {
 pub struct Session {
     signer: Signer,
     checker: Checker,
-    /// Whether the router is on this host; `None` without a connection.
-    local: Option<bool>,
+    /// The router; `None` without a connection.
+    peer: Option<Peer>,
+    outage_max: Duration,
+    refresh: Duration,
+    /// Until then, other applications may not be back after an outage.
+    settled_at: Duration,
     /// Whether a packet has arrived on this connection.
     has_heard: bool,
     interests: Interests,
@@ -126,6 +164,11 @@ pub struct Session {
     advertised: Vec<Descriptor>,
     /// Whether the application has asked for addresses: only then does a router deliver to them.
     has_addresses: bool,
+    /// When descriptors are to be repeated.
+    repeat_at: Option<Duration>,
+    /// Requests whose signers' certificates are not here yet.
+    checks: VecDeque<Check>,
+    replays: Replays,
     events: VecDeque<Event>,
     last_id: u64,
 }
@@ -136,7 +179,10 @@ impl Session {
         Session {
             signer: options.signer,
             checker: Checker::new(options.validator),
-            local: None,
+            peer: None,
+            outage_max: options.outage_max,
+            refresh: options.refresh,
+            settled_at: Duration::ZERO,
             has_heard: false,
             interests: Interests::default(),
             producers: Producers::default(),
@@ -145,35 +191,46 @@ impl Session {
             groups: BTreeMap::new(),
             advertised: Vec::new(),
             has_addresses: false,
+            repeat_at: None,
+            checks: VecDeque::new(),
+            replays: Replays::default(),
             events: VecDeque::new(),
             last_id: 0,
         }
     }
 
-    /// There is a connection. `is_local` says whether the router is on this host.
-    pub fn on_connected(&mut self, is_local: bool, now: Now, outbox: &mut Outbox) {
-        self.local = Some(is_local);
+    /// There is a connection.
+    pub fn on_connected(&mut self, peer: Peer, now: Now, outbox: &mut Outbox) {
+        self.peer = Some(peer);
+        self.replays.start(now);
         self.has_heard = false;
+        self.settled_at = now.elapsed.saturating_add(SETTLING);
         self.producers.forget_registrations(now.elapsed);
+        for id in self.interests.signed() {
+            self.sign_again(id, now);
+        }
         for wire in self.interests.renew(now.elapsed) {
             outbox.push(&wire, Fields::default());
         }
+        self.checker.on_connected(now.moment());
         self.advertise_again(now, outbox);
         self.poll(now, outbox);
     }
 
     /// The connection is gone.
-    pub fn on_disconnected(&mut self) {
-        self.local = None;
-        self.transfers.values_mut().for_each(Transfer::on_connection_lost);
+    pub fn on_disconnected(&mut self, now: Now) {
+        self.peer = None;
+        self.repeat_at = None;
+        self.transfers.values_mut().for_each(|transfer| transfer.on_connection_lost(now.elapsed));
         for id in self.interests.bound_to_connection() {
             self.interests.remove(id);
         }
+        self.interests.suspend(self.outage_max, now.elapsed);
     }
 
     /// Whether there is a connection.
     pub fn is_connected(&self) -> bool {
-        self.local.is_some()
+        self.peer.is_some()
     }
 
     /// Whether a packet has arrived on this connection. Before that, the peer may be no router.
@@ -190,15 +247,22 @@ impl Session {
     /// [`Event::Answer`].
     ///
     /// # Errors
-    /// `interest` is malformed.
+    /// `interest` is malformed or too large.
     pub fn express(
         &mut self,
         interest: Vec<u8>,
         tries: u32,
         now: Now,
         outbox: &mut Outbox,
-    ) -> Result<InterestId, DecodeError> {
+    ) -> Result<InterestId, ExchangeError> {
         self.express_for(Purpose::Application, interest, tries, now, outbox)
+    }
+
+    /// Sends an Interest of the session itself. If it cannot be sent, this is its result.
+    fn ask_for(&mut self, purpose: Purpose, interest: Vec<u8>, tries: u32, now: Now, outbox: &mut Outbox) {
+        if let Err(error) = self.express_for(purpose.clone(), interest, tries, now, outbox) {
+            self.finish(InterestId(0), purpose, Err(error), now, outbox);
+        }
     }
 
     fn express_for(
@@ -208,10 +272,11 @@ impl Session {
         tries: u32,
         now: Now,
         outbox: &mut Outbox,
-    ) -> Result<InterestId, DecodeError> {
+    ) -> Result<InterestId, ExchangeError> {
         let id = InterestId(self.new_id());
-        self.interests.add(id, interest, tries, purpose, now.elapsed)?;
-        if self.local.is_some() {
+        let outage_max = self.peer.is_none().then_some(self.outage_max);
+        self.interests.add(id, interest, tries, purpose, outage_max, now.elapsed)?;
+        if self.peer.is_some() {
             outbox.push(self.interests.wire(id), Fields::default());
         }
         Ok(id)
@@ -243,7 +308,7 @@ impl Session {
         let was_registered = self.producers.is_registered(prefix);
         if self.producers.remove(prefix) && was_registered {
             let parameters = registration(prefix, RegisterOptions::default()).encode();
-            let name = management_name(scope(self.local == Some(true)), "rib", "unregister");
+            let name = management_name(scope(self.is_local()), "rib", "unregister");
             let name = name.join(Component::generic(&parameters));
             if let Ok(interest) = signed_by(&self.signer, name, Vec::new(), None, now.unix_ms()) {
                 outbox.push(&interest, Fields::default());
@@ -253,29 +318,49 @@ impl Session {
 
     /// Whether a prefix is registered at the router.
     pub fn is_registered(&self, prefix: &Name) -> bool {
-        self.producers.is_registered(prefix)
+        self.peer.is_some() && self.producers.is_registered(prefix)
     }
 
     /// Answers an Interest with Data, signed by the session's key.
     ///
     /// # Errors
-    /// The key cannot sign.
-    pub fn reply(&mut self, request: &Request, data: &DataBuilder, outbox: &mut Outbox) -> Result<(), SignerError> {
+    /// The key cannot sign, or the packet is too large.
+    pub fn reply(&mut self, request: &Request, data: &DataBuilder, outbox: &mut Outbox) -> Result<(), ReplyError> {
         let packet = self.signer.sign_data(data)?;
-        self.reply_with(request, &packet, outbox);
-        Ok(())
+        Ok(self.reply_with(request, &packet, outbox)?)
     }
 
     /// Answers an Interest with a Data packet that is signed already.
-    pub fn reply_with(&mut self, request: &Request, packet: &[u8], outbox: &mut Outbox) {
-        if self.local.is_some() {
+    ///
+    /// # Errors
+    /// The packet is too large.
+    pub fn reply_with(&mut self, request: &Request, packet: &[u8], outbox: &mut Outbox) -> Result<(), PacketTooLarge> {
+        PacketTooLarge::check(packet)?;
+        if self.peer.is_some() {
             outbox.push(packet, request.fields);
+        }
+        Ok(())
+    }
+
+    /// Answers an Interest with what a publication has for it, if anything.
+    ///
+    /// # Errors
+    /// The object cannot be read or signed, or its segments are too large for a packet.
+    pub fn reply_from(
+        &mut self,
+        request: &Request,
+        publication: &mut Publication,
+        outbox: &mut Outbox,
+    ) -> Result<(), ReplyError> {
+        match publication.answer(&request.interest(), &self.signer)? {
+            Some(packet) => Ok(self.reply_with(request, packet, outbox)?),
+            None => Ok(()),
         }
     }
 
     /// Refuses an Interest with a Nack.
     pub fn refuse(&mut self, request: &Request, reason: NackReason, outbox: &mut Outbox) {
-        if self.local.is_some() {
+        if self.peer.is_some() {
             outbox.push_nack(&request.packet, reason, request.fields.pit_token);
         }
     }
@@ -306,12 +391,24 @@ impl Session {
         outbox: &mut Outbox,
     ) -> Result<CommandId, SignerError> {
         let id = CommandId(self.new_id());
+        self.send_command(Some(id), (module, verb), parameters, now, outbox)?;
+        Ok(id)
+    }
+
+    /// Sends a command. Without an id, nobody waits for its answer.
+    fn send_command(
+        &mut self,
+        id: Option<CommandId>,
+        (module, verb): (&str, &str),
+        parameters: &[u8],
+        now: Now,
+        outbox: &mut Outbox,
+    ) -> Result<(), SignerError> {
         let name = management_name("localhost", module, verb);
         let interest = signed_by(&self.signer, name, parameters.to_vec(), None, now.unix_ms())?;
-        let purpose = Purpose::Command(id, format!("{module}/{verb}"));
-        // It was encoded a moment ago.
-        let _ = self.express_for(purpose, interest, 1, now, outbox);
-        Ok(id)
+        let (module, verb, parameters) = (module.to_owned(), verb.to_owned(), parameters.to_vec());
+        self.ask_for(Purpose::Command { id, module, verb, parameters }, interest, 1, now, outbox);
+        Ok(())
     }
 
     /// Takes a packet that has arrived. Malformed ones are ignored.
@@ -366,10 +463,20 @@ impl Session {
     }
 
     fn on_nack(&mut self, interest: &Interest<'_>, reason: NackReason, now: Now, outbox: &mut Outbox) {
-        self.checker.on_nack(interest.name, now.moment());
+        // Who has the answer may come back later than this application. The next try is soon enough.
+        let may_come = reason == NackReason::NoRoute && now.elapsed < self.settled_at;
+        if !may_come {
+            self.checker.on_nack(interest.name, now.moment());
+        }
         self.transfers.values_mut().for_each(|transfer| transfer.on_nack(interest.name, reason, now.elapsed));
         for id in self.interests.named(interest.name) {
-            // The network has seen this nonce, perhaps because it was sent again after a lost connection.
+            if may_come && self.interests.has_tries(id) {
+                continue;
+            }
+            // The network has seen this nonce.
+            if reason == NackReason::Duplicate {
+                self.sign_again(id, now);
+            }
             if reason == NackReason::Duplicate
                 && let Some(wire) = self.interests.try_again(id, now.elapsed)
             {
@@ -387,11 +494,15 @@ impl Session {
 
     /// Does what is due: ends what waits too long, and sends again what was lost.
     pub fn poll(&mut self, now: Now, outbox: &mut Outbox) {
+        if self.peer.is_none() {
+            return self.end_long_waits(now, outbox);
+        }
         while let Some(id) = self.interests.expired(now.elapsed) {
+            if self.interests.has_tries(id) {
+                self.sign_again(id, now);
+            }
             if let Some(wire) = self.interests.try_again(id, now.elapsed) {
-                if self.local.is_some() {
-                    outbox.push(&wire, Fields::default());
-                }
+                outbox.push(&wire, Fields::default());
             } else if let Some(pending) = self.interests.remove(id) {
                 let waited = now.elapsed.saturating_sub(pending.began);
                 let error = ExchangeError::Timeout { name: pending.name, waited, tries: pending.tries };
@@ -399,22 +510,59 @@ impl Session {
             }
         }
         self.check_again(now, outbox);
-        if self.local.is_some() {
-            self.register_due(now, outbox);
-            self.transfers.values_mut().for_each(|transfer| transfer.poll(now.elapsed, outbox));
-            self.poll_groups(now, outbox);
+        self.register_due(now, outbox);
+        self.repeat_descriptors(now, outbox);
+        self.transfers.values_mut().for_each(|transfer| transfer.poll(now.elapsed, outbox));
+        self.poll_groups(now, outbox);
+    }
+
+    /// Without a connection: ends what has waited too long for one.
+    fn end_long_waits(&mut self, now: Now, outbox: &mut Outbox) {
+        while let Some(id) = self.interests.expired(now.elapsed) {
+            if let Some(check) = self.interests.check_of(id) {
+                self.checker.forget(check);
+            }
+            let Some(pending) = self.interests.remove(id) else { continue };
+            let waited = now.elapsed.saturating_sub(pending.began);
+            self.finish(id, pending.purpose, Err(ExchangeError::Offline { name: pending.name, waited }), now, outbox);
         }
+        if let Some(before) = now.elapsed.checked_sub(self.outage_max) {
+            while let Some((prefix, since)) = self.producers.next_untold(before) {
+                let error = ExchangeError::Offline { name: prefix.clone(), waited: now.elapsed.saturating_sub(since) };
+                let command = "rib/register".to_owned();
+                let error = ManagementError::Unanswered { command, error, local: true };
+                self.events.push_back(Event::NotRegistered { prefix, error });
+            }
+        }
+        let outage_max = self.outage_max;
+        self.transfers.values_mut().for_each(|transfer| transfer.wait_for_connection(outage_max, now.elapsed));
     }
 
     /// When [`Session::poll`] has something to do, on the clock of [`Now::elapsed`].
     pub fn next_deadline(&self, now: Now) -> Option<Duration> {
-        let of_checks = self.checker.next_deadline_ms().map(Duration::from_millis);
-        let of_connection = self.local.map(|_| {
-            let transfers = self.transfers.values().filter_map(|transfer| transfer.next_deadline(now.elapsed));
-            let groups = self.groups.values().map(|group| group.sync.next_deadline());
-            transfers.chain(groups).chain(self.producers.next_deadline()).min()
-        });
-        [self.interests.next_deadline(), of_checks, of_connection.flatten()].into_iter().flatten().min()
+        let of_interests = self.interests.next_deadline();
+        if self.peer.is_none() {
+            let transfers = self.transfers.values().filter_map(|transfer| transfer.offline_deadline(self.outage_max));
+            let producers = self.producers.untold_since().map(|since| since.saturating_add(self.outage_max));
+            return transfers.chain(producers).chain(of_interests).min();
+        }
+        let checks = self.checker.next_deadline_ms().map(Duration::from_millis);
+        let transfers = self.transfers.values().filter_map(|transfer| transfer.next_deadline(now.elapsed));
+        let groups = self.groups.values().map(|group| group.sync.next_deadline());
+        let single = [of_interests, checks, self.producers.next_deadline(), self.repeat_at];
+        transfers.chain(groups).chain(single.into_iter().flatten()).min()
+    }
+
+    fn is_local(&self) -> bool {
+        self.peer.is_some_and(|peer| peer.is_local)
+    }
+
+    /// When to repeat what the router has just been told. `None`: this connection ends with the router.
+    fn next_refresh(&self, now: Now) -> Option<Duration> {
+        // A part is random, so that many applications of a router do not repeat all at the same moment.
+        let longest = self.refresh.max(Duration::from_secs(1));
+        let pause = longest - (longest / 4).mul_f64(rand::random());
+        self.peer.filter(|peer| peer.is_datagram).map(|_| now.elapsed.saturating_add(pause))
     }
 
     fn new_id(&mut self) -> u64 {
@@ -423,17 +571,16 @@ impl Session {
     }
 
     fn register_due(&mut self, now: Now, outbox: &mut Outbox) {
-        let Some(is_local) = self.local else { return };
+        let Some(Peer { is_local, .. }) = self.peer else { return };
         while let Some((prefix, options)) = self.producers.next_due(now.elapsed) {
             let name = management_name(scope(is_local), "rib", "register");
             let name = name.join(Component::generic(&registration(&prefix, options).encode()));
             match signed_by(&self.signer, name, Vec::new(), None, now.unix_ms()) {
                 Ok(interest) => {
-                    // It was encoded a moment ago.
-                    let _ = self.express_for(Purpose::Registration(prefix), interest, 1, now, outbox);
+                    self.ask_for(Purpose::Registration(prefix), interest, 1, now, outbox);
                 }
                 Err(error) => {
-                    self.producers.on_answer(&prefix, false, now.elapsed);
+                    self.producers.on_answer(&prefix, false, None, now.elapsed);
                     let error = ManagementError::Unsigned { command: "rib/register".to_owned(), error };
                     self.events.push_back(Event::NotRegistered { prefix, error });
                 }
@@ -446,9 +593,7 @@ impl Session {
         for wanted in self.checker.poll(now.moment()) {
             let interest = InterestBuilder::new(wanted.name, rand::random()).can_be_prefix(true);
             let interest = interest.lifetime_ms(wanted.lifetime_ms).forwarding_hint(wanted.forwarding_hint);
-            if self.local.is_some() {
-                outbox.push(&interest.encode(), Fields::default());
-            }
+            outbox.push(&interest.encode(), Fields::default());
         }
         for (id, check) in self.interests.held() {
             let Some(outcome) = self.checker.take(check) else { continue };
@@ -459,6 +604,7 @@ impl Session {
             }
         }
         self.check_groups_again(now);
+        self.check_requests_again(now);
     }
 
     /// Takes the final result of an Interest.
@@ -471,14 +617,19 @@ impl Session {
         outbox: &mut Outbox,
     ) {
         match purpose {
-            Purpose::Application => self.events.push_back(Event::Answer { id, result }),
-            Purpose::Command(id, command) => {
-                let result = self.response(command, result);
+            Purpose::Application | Purpose::Signed(_) => self.events.push_back(Event::Answer { id, result }),
+            Purpose::Command { id: Some(id), module, verb, .. } => {
+                let result = self.response(format!("{module}/{verb}"), result);
                 self.on_commanded(id, result);
             }
+            Purpose::Command { id: None, .. } => {}
             Purpose::Registration(prefix) => {
                 let response = self.response("rib/register".to_owned(), result);
                 let outcome = response.and_then(|response| outcome("rib/register".to_owned(), response));
+                let refresh = self.next_refresh(now);
+                if !self.producers.on_answer(&prefix, outcome.is_ok(), refresh, now.elapsed) {
+                    return;
+                }
                 if outcome.is_ok() {
                     // What a member has sent before reached only those who were there earlier.
                     self.groups.values_mut().filter(|group| group.prefix == prefix).for_each(|group| {
@@ -486,12 +637,10 @@ impl Session {
                     });
                     self.poll_groups(now, outbox);
                 }
-                if self.producers.on_answer(&prefix, outcome.is_ok(), now.elapsed) {
-                    self.events.push_back(match outcome {
-                        Ok(_) => Event::Registered { prefix },
-                        Err(error) => Event::NotRegistered { prefix, error },
-                    });
-                }
+                self.events.push_back(match outcome {
+                    Ok(_) => Event::Registered { prefix },
+                    Err(error) => Event::NotRegistered { prefix, error },
+                });
             }
             Purpose::Find(id) => self.on_found(id, result, now, outbox),
         }
@@ -502,7 +651,7 @@ impl Session {
         command: String,
         result: Result<DataPacket, ExchangeError>,
     ) -> Result<ControlResponse, ManagementError> {
-        let local = self.local == Some(true);
+        let local = self.is_local();
         let answer = result.map_err(|error| ManagementError::Unanswered { command: command.clone(), error, local })?;
         ControlResponse::decode(answer.data().content).map_err(|error| ManagementError::Malformed { command, error })
     }

@@ -8,6 +8,7 @@ use byname_wire::tagnet::Address;
 use byname_wire::{Data, Descriptor, Interest, Name};
 
 use super::{CommandId, Event, GroupId, Now, Outbox, Session, SignerError, Verdict};
+use crate::failure::PacketTooLarge;
 use crate::management::{ManagementError, RegisterOptions};
 use crate::outbox::Fields;
 use crate::sync::{Group, StateVector, SyncOptions};
@@ -58,7 +59,10 @@ impl Session {
     }
 
     /// Sends to the applications that advertised a subset of `descriptor`, on the tree of `source`. Answers go to
-    /// `source`.
+    /// `source`. Without a connection, the message is lost.
+    ///
+    /// # Errors
+    /// The packet is too large.
     pub fn send_to_tags(
         &mut self,
         descriptor: &Descriptor,
@@ -66,14 +70,23 @@ impl Session {
         source: Address,
         payload: &[u8],
         outbox: &mut Outbox,
-    ) {
-        self.send(&limit.packet(descriptor, source, payload), outbox);
+    ) -> Result<(), PacketTooLarge> {
+        self.send(&limit.packet(descriptor, source, payload), outbox)
     }
 
-    /// Sends to one application.
-    pub fn send_to(&mut self, destination: Address, source: Address, payload: &[u8], outbox: &mut Outbox) {
+    /// Sends to one application. Without a connection, the message is lost.
+    ///
+    /// # Errors
+    /// The packet is too large.
+    pub fn send_to(
+        &mut self,
+        destination: Address,
+        source: Address,
+        payload: &[u8],
+        outbox: &mut Outbox,
+    ) -> Result<(), PacketTooLarge> {
         let packet = byname_wire::tagnet::LocatorPacketBuilder::new(destination).source(source).payload(payload);
-        self.send(&packet.encode(), outbox);
+        self.send(&packet.encode(), outbox)
     }
 
     /// Becomes a member of a group, as `node`. What others publish comes as [`Event::Updates`].
@@ -97,7 +110,7 @@ impl Session {
     /// Tells a group of a new publication of this member. Returns its sequence number. `None`: there is no such group.
     pub fn publish_in(&mut self, id: GroupId, now: Now, outbox: &mut Outbox) -> Option<u64> {
         let sequence = self.groups.get_mut(&id)?.sync.publish(now.elapsed);
-        if self.local.is_some() {
+        if self.peer.is_some() {
             self.poll_groups(now, outbox);
         }
         Some(sequence)
@@ -108,10 +121,12 @@ impl Session {
         self.groups.get(&id)
     }
 
-    fn send(&mut self, packet: &[u8], outbox: &mut Outbox) {
-        if self.local.is_some() {
+    fn send(&mut self, packet: &[u8], outbox: &mut Outbox) -> Result<(), PacketTooLarge> {
+        PacketTooLarge::check(packet)?;
+        if self.peer.is_some() {
             outbox.push(packet, Fields::default());
         }
+        Ok(())
     }
 
     /// Sends a command about descriptors, in as many parts as necessary.
@@ -136,6 +151,21 @@ impl Session {
         if self.has_addresses {
             let _ = self.command("tags", "locators", &[], now, outbox);
         }
+        self.repeat_at = self.next_refresh(now);
+    }
+
+    /// Repeats over datagrams what the router should know. Nobody waits for the answers.
+    pub(super) fn repeat_descriptors(&mut self, now: Now, outbox: &mut Outbox) {
+        if self.repeat_at.is_none_or(|at| at > now.elapsed) {
+            return;
+        }
+        for list in DescriptorList::split(&self.advertised) {
+            let _ = self.send_command(None, ("tags", "advertise"), list.bytes(), now, outbox);
+        }
+        if self.has_addresses {
+            let _ = self.send_command(None, ("tags", "locators"), &[], now, outbox);
+        }
+        self.repeat_at = self.next_refresh(now);
     }
 
     pub(super) fn on_commanded(&mut self, id: CommandId, result: Result<ControlResponse, ManagementError>) {

@@ -1,8 +1,10 @@
 //! Applications beside a scripted router, in virtual time.
 
 mod fetching;
+mod outages;
 mod router;
 mod trusting;
+mod unsendable;
 
 use std::time::Duration;
 

@@ -28,18 +28,27 @@ pub(super) struct Transfer {
     /// The next packet waits for certificates.
     check: Option<RequestId>,
     failure: Option<FetchError>,
+    /// Since when nothing has arrived, if a connection was lost since then, or the transfer began without one.
+    stalled_since: Option<Duration>,
 }
 
 impl Transfer {
-    pub fn on_connection_lost(&mut self) {
+    pub fn on_connection_lost(&mut self, now: Duration) {
+        self.stalled_since.get_or_insert(now);
         self.segments.on_connection_lost();
     }
 
     pub fn on_data(&mut self, data: &Data<'_>, is_marked: bool, now: Duration) {
-        self.segments.on_data(data, is_marked, now);
+        if self.segments.on_data(data, is_marked, now) {
+            self.stalled_since = None;
+        }
     }
 
     pub fn on_nack(&mut self, name: NameRef<'_>, reason: NackReason, now: Duration) {
+        // After a restart, the producer may come back later than this application. The segment's timeout is soon enough.
+        if reason == NackReason::NoRoute && self.stalled_since.is_some() {
+            return;
+        }
         if let Err(error) = self.segments.on_nack(name, reason, now) {
             self.failure.get_or_insert(error);
         }
@@ -53,8 +62,22 @@ impl Transfer {
         }
     }
 
+    /// There is no connection. The transfer ends when it has made no progress for `outage_max`.
+    pub fn wait_for_connection(&mut self, outage_max: Duration, now: Duration) {
+        if self.failure.is_none() && self.offline_deadline(outage_max).is_some_and(|end| end <= now) {
+            let waited = now.saturating_sub(self.stalled_since.unwrap_or(now));
+            self.failure = Some(FetchError::Offline { waited });
+        }
+    }
+
     pub fn next_deadline(&self, now: Duration) -> Option<Duration> {
         self.failure.is_none().then(|| now + self.segments.wait(now))
+    }
+
+    /// When [`Transfer::wait_for_connection`] has something to do.
+    pub fn offline_deadline(&self, outage_max: Duration) -> Option<Duration> {
+        let is_open = self.failure.is_none() && !self.segments.is_complete();
+        self.stalled_since.filter(|_| is_open).map(|since| since.saturating_add(outage_max))
     }
 }
 
@@ -76,8 +99,10 @@ impl Session {
     /// Begins to fetch the segments below a name. [`Session::take_chunk`] hands them out.
     pub fn fetch(&mut self, object: Name, options: FetchOptions, now: Now, outbox: &mut Outbox) -> FetchId {
         let id = FetchId(self.new_id());
-        let mut transfer = Transfer { segments: Segments::new(object, options), check: None, failure: None };
-        if self.local.is_some() {
+        let stalled_since = self.peer.is_none().then_some(now.elapsed);
+        let segments = Segments::new(object, options);
+        let mut transfer = Transfer { segments, check: None, failure: None, stalled_since };
+        if self.peer.is_some() {
             transfer.poll(now.elapsed, outbox);
         }
         self.transfers.insert(id, transfer);
@@ -110,7 +135,7 @@ impl Session {
             match verdict {
                 Verdict::Waiting(check) => {
                     transfer.check = Some(check);
-                    return Ok(None);
+                    break;
                 }
                 Verdict::Known(outcome) => {
                     transfer.check = None;
@@ -121,10 +146,10 @@ impl Session {
                 }
             }
         }
-        match transfer.failure.take() {
-            Some(error) => Err(error),
-            None => Ok(None),
-        }
+        // What waits for certificates is handed out before a failure of later segments shows.
+        let is_waiting = transfer.check.is_some();
+        let failure = transfer.failure.take_if(|error| !is_waiting || matches!(error, FetchError::Offline { .. }));
+        failure.map_or(Ok(None), Err)
     }
 
     /// Whether all segments have been handed out.
@@ -147,8 +172,7 @@ impl Session {
     fn ask(&mut self, id: FindId, now: Now, outbox: &mut Outbox) {
         let Some(Search { name, lifetime, questions: [question, ..] }) = self.searches.get(&id) else { return };
         let interest = question.interest(name, *lifetime).encode();
-        // It was encoded a moment ago.
-        let _ = self.express_for(Purpose::Find(id), interest, SEARCH_TRIES, now, outbox);
+        self.ask_for(Purpose::Find(id), interest, SEARCH_TRIES, now, outbox);
     }
 
     /// Takes the answer to a question, and asks the next one if there is none.
@@ -161,11 +185,12 @@ impl Session {
     ) {
         let Some(search) = self.searches.get_mut(&id) else { return };
         let [question, later @ ..] = search.questions else { return };
+        let is_offline = matches!(result, Err(ExchangeError::Offline { .. }));
         let result = result.and_then(|answer| {
             let name = answer.data().name.to_name();
             question.object(&search.name, answer).map_err(|error| ExchangeError::Malformed { name, error })
         });
-        if result.is_err() && !later.is_empty() {
+        if result.is_err() && !is_offline && !later.is_empty() {
             search.questions = later;
             return self.ask(id, now, outbox);
         }

@@ -1,5 +1,8 @@
 //! Members of a group, in virtual time.
 
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
 use super::*;
 
 const START: Now = Now { elapsed: Duration::ZERO, unix: Duration::from_secs(1_795_000_000) };
@@ -61,6 +64,104 @@ fn one_of_many_tells_a_member_that_knows_less() {
     members.iter_mut().for_each(|member| drop(member.on_vector(newcomer.state(), later)));
     let sent = run(&mut members, later, 300 * MS);
     assert!((1..=5).contains(&sent), "{sent} of 20 tell it");
+}
+
+/// A group of which a part of the packets is lost, and of which the links between its parts may be cut.
+struct Lossy {
+    members: Vec<StateVectorSync>,
+    /// What each member has been told of: nodes and numbers.
+    told: Vec<Vec<(Name, u64)>>,
+    loss: f64,
+    random: SmallRng,
+    now: Now,
+    sent: usize,
+}
+
+impl Lossy {
+    fn new(members: usize, loss: f64, seed: u64) -> Self {
+        let members: Vec<_> = (0..members).map(|i| member(&format!("/member/{i}"))).collect();
+        let told = vec![Vec::new(); members.len()];
+        Lossy { members, told, loss, random: SmallRng::seed_from_u64(seed), now: START, sent: 0 }
+    }
+
+    /// Lets time pass. `joins` says which members hear which.
+    fn run(&mut self, wait: Duration, joins: impl Fn(usize, usize) -> bool) {
+        for _ in 0..wait.as_millis() {
+            self.now = self.now.after(MS);
+            for at in 0..self.members.len() {
+                if !self.members[at].poll(self.now.elapsed) {
+                    continue;
+                }
+                self.sent += 1;
+                let state = self.members[at].state().clone();
+                for other in (0..self.members.len()).filter(|other| *other != at) {
+                    if joins(at, other) && !self.random.random_bool(self.loss) {
+                        let updates = self.members[other].on_vector(&state, self.now);
+                        let numbers = |update: Update| {
+                            (update.first..=update.last).map(move |number| (update.node.clone(), number))
+                        };
+                        self.told[other].extend(updates.into_iter().flat_map(numbers));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Asserts that each member was told of each publication of the others exactly once, in order.
+    fn all_were_told(&mut self, publications: u64) {
+        for at in 0..self.members.len() {
+            self.told[at].sort();
+            let others = (0..self.members.len()).filter(|other| *other != at);
+            let mut expected: Vec<(Name, u64)> = others
+                .flat_map(|other| (1..=publications).map(move |number| (name(&format!("/member/{other}")), number)))
+                .collect();
+            expected.sort();
+            assert!(self.told[at] == expected, "member {at} was told {:?}", self.told[at]);
+        }
+    }
+}
+
+#[test]
+fn all_hear_all_once_although_most_packets_are_lost() {
+    for seed in 0..10 {
+        let mut group = Lossy::new(6, 0.6, seed);
+        for _ in 0..5 {
+            for at in 0..6 {
+                let now = group.now.elapsed;
+                group.members[at].publish(now);
+                group.run(50 * MS, |_, _| true);
+            }
+        }
+        // Some periods, each of which tells five others, of whom two hear it.
+        group.run(600_000 * MS, |_, _| true);
+        group.all_were_told(5);
+    }
+}
+
+#[test]
+fn two_halves_of_a_group_agree_again_after_a_partition() {
+    for seed in 0..5 {
+        let mut group = Lossy::new(8, 0.1, seed);
+        let halves = |a: usize, b: usize| a % 2 == b % 2;
+        for _ in 0..3 {
+            for at in 0..8 {
+                let now = group.now.elapsed;
+                group.members[at].publish(now);
+            }
+            group.run(20_000 * MS, halves);
+        }
+        for at in 0..8 {
+            assert!(group.told[at].iter().all(|(node, _)| halves(at, node.to_string()[8..].parse().unwrap())));
+        }
+        let (sent, before) = (group.sent, group.now);
+        group.run(300_000 * MS, |_, _| true);
+        group.all_were_told(3);
+        // The end of the partition makes no storm: at most a few packets a member and a period of 30 s.
+        let periods = (group.now.elapsed - before.elapsed).as_secs() as usize / 30 + 1;
+        assert!(group.sent - sent <= 8 * periods * 2, "{} packets", group.sent - sent);
+        let state = group.members[0].state().clone();
+        assert!(group.members.iter().all(|member| *member.state() == state));
+    }
 }
 
 #[test]

@@ -124,6 +124,15 @@ impl Fetches {
         }
     }
 
+    /// Begins all fetches again, with all their tries.
+    pub(super) fn restart(&mut self, now_ms: u64, timeout_ms: u64) {
+        for fetch in self.open.values_mut() {
+            fetch.tries = 0;
+            fetch.next_try_ms = now_ms;
+            fetch.ends_ms = now_ms.saturating_add(timeout_ms);
+        }
+    }
+
     /// Ends the fetches whose time is over, and remembers that they failed.
     pub(super) fn expire(&mut self, now_ms: u64, failed_for_ms: u64) -> Vec<(Name, Vec<RequestId>)> {
         self.failed.retain(|_, until| *until > now_ms);

@@ -396,6 +396,13 @@ impl Validator {
         self.fetches.repeat(name, now.ms);
     }
 
+    /// The connection over which certificates are fetched was lost, and there is another one. All open fetches begin again,
+    /// with all their tries.
+    pub fn fetch_again(&mut self, now: Moment) {
+        let timeout_ms = self.timeout_ms();
+        self.fetches.restart(now.ms, timeout_ms);
+    }
+
     /// Gives up what waits too long. Returns the Interests to send now.
     pub fn poll(&mut self, now: Moment) -> Vec<Wanted> {
         let failed_for_ms = u64::try_from(self.limits.failed_for.as_millis()).unwrap_or(u64::MAX);

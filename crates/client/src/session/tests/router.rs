@@ -8,7 +8,7 @@ use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::{Interest, LpPacket, NackReason, Name};
 
-use super::super::{Event, Session, SessionOptions};
+use super::super::{Event, Peer, Session, SessionOptions};
 use crate::clock::Now;
 use crate::link::{DataPacket, ExchangeError};
 use crate::outbox::Outbox;
@@ -69,14 +69,18 @@ impl Host {
     }
 
     pub fn connect(&mut self) {
-        self.with(|session, now, outbox| session.on_connected(true, now, outbox));
+        self.connect_to(Peer { is_local: true, is_datagram: false });
+    }
+
+    pub fn connect_to(&mut self, peer: Peer) {
+        self.with(|session, now, outbox| session.on_connected(peer, now, outbox));
     }
 
     /// The router is gone, with all packets on their way.
     pub fn lose_connection(&mut self) {
         self.outbox.clear();
         self.arriving.clear();
-        self.session.on_disconnected();
+        self.session.on_disconnected(self.now);
     }
 
     pub fn with<T>(&mut self, call: impl FnOnce(&mut Session, Now, &mut Outbox) -> T) -> T {

@@ -1,12 +1,13 @@
 //! Measures each library in a process of its own.
 
 use std::fmt::Debug;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 
-use super::keys::{self, Table};
+use super::keys::{self, Prepared, Table};
 use super::{Answer, Options, Record, Subject, flat, ip, libraries, prefix, tags};
 use crate::harness;
 use crate::machine::cores;
@@ -37,27 +38,29 @@ pub fn in_processes(options: &Options, progress: Progress) -> anyhow::Result<Vec
             let of_table = libraries(table)
                 .iter()
                 .filter(|name| options.only.is_empty() || options.only.iter().any(|wanted| wanted == *name));
-            let mut found = Vec::new();
-            for name in of_table {
-                let _bar = progress.spinner(&format!("{}: {keys} keys in {name}", word(table)));
-                found.push(in_process(options, table, keys, name)?);
-            }
+            let prepared = Prepared::new(table, &options.data, options.made, keys, options.seed)?;
             // A list that has fewer keys was measured as a whole before.
-            let size = found.first().map_or(0, |record: &Record| record.keys);
-            if size != last {
-                records.append(&mut found);
+            if prepared.keys.len() == last {
+                continue;
             }
-            last = size;
+            last = prepared.keys.len();
+            let folder = tempfile::tempdir().context("cannot make a folder for keys")?;
+            prepared.write(folder.path())?;
+            drop(prepared);
+            for name in of_table {
+                let _bar = progress.spinner(&format!("{}: {last} keys in {name}", word(table)));
+                records.push(in_process(options, table, name, folder.path())?);
+            }
         }
     }
     Ok(records)
 }
 
-fn in_process(options: &Options, table: Table, keys: u64, library: &str) -> anyhow::Result<Record> {
+fn in_process(options: &Options, table: Table, library: &str, folder: &Path) -> anyhow::Result<Record> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let mut command = Command::new(program);
-    command.args(["libraries", "--here", "--tables", &word(table), "--keys", &keys.to_string(), "--only", library]);
-    command.arg("--data").arg(&options.data).args(options.made.then_some("--made"));
+    command.args(["libraries", "--tables", &word(table), "--only", library]);
+    command.arg("--prepared").arg(folder).args(options.made.then_some("--made"));
     command.args(["--seconds", &options.seconds.to_string(), "--repetitions", &options.repetitions.to_string()]);
     command.args(["--seed", &options.seed.to_string()]);
     let output = command.stderr(Stdio::inherit()).output().context("cannot start this program again")?;
@@ -66,57 +69,40 @@ fn in_process(options: &Options, table: Table, keys: u64, library: &str) -> anyh
 }
 
 /// Measures one library in this process.
-pub fn here(options: &Options, table: Table, wanted: u64, library: &str) -> anyhow::Result<Record> {
-    ensure!(wanted > 0, "a table needs a key");
-    let (data, made, seed) = (&*options.data, options.made, options.seed);
-    let names = match (made, table) {
+pub fn here(options: &Options, table: Table, prepared: &Prepared, library: &str) -> anyhow::Result<Record> {
+    let names = match (options.made, table) {
         (true, _) => "made",
         (_, Table::Prefix) => "domains_tb0hdan.txt.xz as paths",
         (_, Table::Flat) => "domains_tb0hdan.txt.xz",
         (_, Table::Ip) => "routes_ipv4_20080501.dat.gz",
         (_, Table::Tags) => "tags_cldr.txt.xz",
     };
-    let about = |keys: usize, key_bytes| About { table, library: library.to_owned(), names, keys, key_bytes };
+    let Prepared { keys, questions } = prepared;
+    let key_bytes = if table == Table::Ip { 5.0 } else { keys.mean_bytes() };
+    let about = About { table, library: library.to_owned(), names, keys: keys.len(), key_bytes };
+    let mut texts = Vec::with_capacity(questions.len());
+    texts.extend(questions.iter());
     match table {
         Table::Prefix => {
-            let keys = keys::domains(data, made, wanted, true)?;
-            let packed = keys::below(&keys, seed);
-            let questions: Vec<&str> = packed.iter().collect();
-            let about = about(keys.len(), keys.mean_bytes());
-            measure(
-                options,
-                about,
-                &questions,
-                || prefix::build(library, &keys),
-                |some| keys::right_prefixes(&keys, some),
-            )
+            let right = |some: &[&str]| keys::right_prefixes(keys, some);
+            measure(options, about, &texts, || prefix::build(library, keys), right)
         }
         Table::Flat => {
-            let keys = keys::domains(data, made, wanted, false)?;
-            let packed = keys::same(&keys, seed);
-            let questions: Vec<&str> = packed.iter().collect();
-            let about = about(keys.len(), keys.mean_bytes());
-            measure(options, about, &questions, || flat::build(library, &keys), |some| flat::right(&keys, some))
+            let right = |some: &[&str]| flat::right(keys, some);
+            measure(options, about, &texts, || flat::build(library, keys), right)
         }
         Table::Ip => {
-            let routes = keys::routes(data, made, wanted)?;
-            let questions = keys::addresses(&routes, seed);
-            let about = about(routes.len(), 5.0);
-            measure(
-                options,
-                about,
-                &questions,
-                || ip::build(library, &routes),
-                |some| keys::right_routes(&routes, some),
-            )
+            let (routes, addresses) = (keys::parse_routes(keys)?, keys::parse_addresses(questions)?);
+            let right = |some: &[u32]| keys::right_routes(&routes, some);
+            measure(options, about, &addresses, || ip::build(library, &routes), right)
         }
         Table::Tags => {
-            let sets = keys::tag_sets(data, made, wanted)?;
-            let packed = keys::tag_questions(&sets, seed);
-            let split: Vec<Vec<&str>> = packed.iter().map(|question| question.split('|').collect()).collect();
-            let questions: Vec<&[&str]> = split.iter().map(Vec::as_slice).collect();
-            let about = about(sets.len(), sets.mean_bytes());
-            measure(options, about, &questions, || tags::build(library, &sets), |some| tags::right(&sets, some))
+            let mut split = Vec::with_capacity(texts.len());
+            split.extend(texts.iter().map(|question| question.split('|').collect::<Box<[&str]>>()));
+            let mut questions: Vec<&[&str]> = Vec::with_capacity(split.len());
+            questions.extend(split.iter().map(|question| &**question));
+            let right = |some: &[&[&str]]| tags::right(keys, some);
+            measure(options, about, &questions, || tags::build(library, keys), right)
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The tables of byname-lookup beside the crates that one would take in their place, on the same keys.
 //!
 //! Each table is built and measured in a process of its own, so that no other has left memory behind. Memory is the
-//! growth of what the kernel counts as resident, with all that building leaves behind. Keys and questions lie in the
-//! measuring process before. A question is asked about a random key of the table, so each has an answer; they are text,
+//! growth of what the kernel counts as resident, with all that building leaves behind; keys and questions are in memory
+//! before. A question is asked about a random key of the table, so each has an answer; they are text,
 //! as programs have it, and hashing is part of a lookup. One thread asks and changes. Maps are measured without the lock
 //! that a writer beside readers would need.
 //!
@@ -10,7 +10,7 @@
 //! | --- | --- | --- |
 //! | `prefix` | domains as paths (`/com/example/www`) | a key and one more component: the deepest key above it |
 //! | `ip` | the IPv4 prefixes of a routing table | an address: the longest prefix |
-//! | `flat` | domains | a key: its value of 16 bits |
+//! | `flat` | domains | a key: its value of 10 bits |
 //! | `tags` | Unicode's annotations | the tags of a set and three of another one: the number of sets within |
 //!
 //! More keys than the list has are made of it: each key again with a number.
@@ -28,7 +28,7 @@ mod tests;
 
 pub use options::Options;
 
-use keys::Table;
+use keys::{Prepared, Table};
 use record::Record;
 
 use crate::harness::Measurement;
@@ -40,7 +40,7 @@ impl Measurement for Options {
     type Record = Record;
 
     fn json(&self) -> bool {
-        self.json || self.here
+        self.json
     }
 
     fn measure(&self, progress: Progress) -> anyhow::Result<Vec<Record>> {
@@ -67,15 +67,14 @@ impl Measurement for Options {
     }
 }
 
-/// Runs the subcommand. With `--here`, measures one table in this process and prints its record alone.
+/// Runs the subcommand. With `--prepared`, measures one table in this process and prints its record alone.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    if !options.here {
-        return crate::harness::run(options);
-    }
-    let [table] = options.tables[..] else { anyhow::bail!("--here measures one table") };
-    let [keys] = options.keys[..] else { anyhow::bail!("--here measures one number of keys") };
-    let [library] = &options.only[..] else { anyhow::bail!("--here measures one library") };
-    println!("{}", serde_json::to_string(&measure::here(options, table, keys, library)?)?);
+    let Some(folder) = &options.prepared else { return crate::harness::run(options) };
+    let ([table], [library]) = (&options.tables[..], &options.only[..]) else {
+        anyhow::bail!("--prepared is for one table of one library");
+    };
+    let prepared = Prepared::read(folder)?;
+    println!("{}", serde_json::to_string(&measure::here(options, *table, &prepared, library)?)?);
     Ok(())
 }
 
@@ -100,9 +99,9 @@ trait Subject<Q> {
     }
 }
 
-/// The value of a key.
+/// The value of a key: one of a thousand.
 fn value(key: usize) -> u32 {
-    key as u32 % 50_000
+    key as u32 % 1000
 }
 
 /// The libraries that are compared for a table.

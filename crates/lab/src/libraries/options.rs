@@ -40,10 +40,10 @@ pub struct Options {
     #[arg(long)]
     #[serde(skip)]
     pub json: bool,
-    /// Measure in this process, and write no record.
+    /// Measure in this process, with keys from this folder, and write no record.
     #[arg(long, hide = true)]
     #[serde(skip)]
-    pub here: bool,
+    pub prepared: Option<PathBuf>,
 }
 
 impl Default for Options {

@@ -9,8 +9,9 @@ fn tiny() -> Options {
 #[test]
 fn all_libraries_answer_alike() {
     for table in tiny().tables {
+        let prepared = Prepared::new(table, "".as_ref(), true, 3000, 1).expect("no file");
         for library in libraries(table) {
-            let record = measure::here(&tiny(), table, 3000, library).expect("a small table");
+            let record = measure::here(&tiny(), table, &prepared, library).expect("a small table");
             assert!(record.wrong == 0 && record.checked > 3000, "{record:?}");
             assert!((500..=3000).contains(&record.keys) && record.lookups_per_s > 0.0, "{record:?}");
             let is_static = ["fst", "sux-vfunc", "poptrie"].contains(library);

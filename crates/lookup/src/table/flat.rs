@@ -53,6 +53,8 @@ pub struct FlatOptions {
     pub keys_max: usize,
     /// Pages of what readers read.
     pub pages: Pages,
+    /// Number of threads that [`FlatTable::load`] builds on, while it is called. Tables of [`Unknown::Exact`] use one.
+    pub threads: usize,
     /// The hash key. Drawn from the system if there is none.
     pub key: Option<NameHashKey>,
 }
@@ -64,6 +66,7 @@ impl Default for FlatOptions {
             unknown: Unknown::Anything,
             keys_max: 1 << 32,
             pages: Pages::default(),
+            threads: 1,
             key: None,
         }
     }
@@ -84,8 +87,8 @@ impl FlatOptions {
     }
 
     fn line(&self) -> Result<line::Options, TableError> {
-        let (entry_bits, names_max) = (self.engine_bits()?, self.keys_max);
-        Ok(line::Options { entry_bits, names_max, pages: self.pages, ..line::Options::default() })
+        let (entry_bits, names_max, threads) = (self.engine_bits()?, self.keys_max, self.threads);
+        Ok(line::Options { entry_bits, names_max, pages: self.pages, threads, ..line::Options::default() })
     }
 }
 

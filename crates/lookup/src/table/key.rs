@@ -162,7 +162,7 @@ fn within_bounds(components: usize, bytes: usize) -> Result<(), KeyError> {
 ///         KeyBytes::of_array(self.0.to_le_bytes())
 ///     }
 /// }
-/// assert_eq!(*Account(7).as_key(), *7u64.as_key());
+/// assert_eq!(Account(7).as_key(), 7u64.as_key());
 /// ```
 pub trait AsBytes {
     /// The bytes.
@@ -206,6 +206,14 @@ impl Deref for KeyBytes<'_> {
         }
     }
 }
+
+impl PartialEq for KeyBytes<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for KeyBytes<'_> {}
 
 macro_rules! as_bytes {
     ($($type:ty),*) => { $(

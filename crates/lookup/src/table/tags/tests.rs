@@ -70,6 +70,25 @@ fn too_many_tags_and_too_long_searches_are_errors() {
 }
 
 #[test]
+fn panics_in_callbacks_change_nothing_and_readers_outlive_their_tables() {
+    let mut table = TagTable::new().expect("a little memory");
+    table.apply((0..500u32).map(|i| ([format!("t{i}")], Some(i)))).expect("room");
+    let changes = (0..100u32).map(|i| {
+        assert!(i < 50, "as planned");
+        ([format!("t{i}")], None)
+    });
+    let applied = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| table.apply(changes)));
+    assert!(applied.is_err() && table.len() == 500);
+    table.remove(["t7"]).expect("one tag");
+    let mut reader = table.reader();
+    drop(table);
+    let thread = std::thread::spawn(move || {
+        (0..500).all(|i| reader.subsets([format!("t{i}"), "x".into()]).expect("few tags").len() == usize::from(i != 7))
+    });
+    assert!(thread.join().expect("lookups do not panic"));
+}
+
+#[test]
 fn files_answer_as_their_tables_and_are_changed_and_saved_again() {
     let path = std::env::temp_dir().join(format!("byname-tag-table-{}.table", std::process::id()));
     let mut table = TagTable::new().expect("a little memory");

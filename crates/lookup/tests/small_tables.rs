@@ -52,7 +52,7 @@ fn small_tables_are_small() {
     let rules = |rules: usize| paths[..rules].iter().enumerate().map(|(i, path)| (path.as_str(), (i % 50) as u8));
     for count in [1000, 3000, 10_000, 30_000, 100_000] {
         let table = PrefixTable::from_rules(&PrefixOptions::default(), rules(count));
-        let mut table = table.expect("a little memory");
+        let table = table.expect("a little memory");
         assert!(table.len() > count - count / 20, "{} of {count}", table.len());
         let (len, bytes) = (table.len(), table.memory_bytes());
         assert!(bytes <= 24 * len, "{len} rules take {bytes} bytes");

@@ -15,7 +15,7 @@ pub const LIBRARIES: [&str; 7] =
     ["byname", "byname-checked", "byname-exact", "std-hashmap", "hashbrown", "fst", "sux-vfunc"];
 
 /// Bits of a value.
-const BITS: u32 = 10;
+const BITS: u32 = 16;
 
 pub fn build<'k>(library: &str, keys: &'k Packed) -> anyhow::Result<Box<dyn Subject<&'k str> + 'k>> {
     let pairs = || keys.iter().enumerate().map(|(i, key)| (key, value(i)));

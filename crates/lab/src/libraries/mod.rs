@@ -4,13 +4,13 @@
 //! growth of what the kernel counts as resident, with all that building leaves behind; keys and questions are in memory
 //! before. A question is asked about a random key of the table, so each has an answer; they are text,
 //! as programs have it, and hashing is part of a lookup. One thread asks and changes. Maps are measured without the lock
-//! that a writer beside readers would need.
+//! that a writer beside readers would need. There are 50,000 different values.
 //!
 //! | table | keys | a question |
 //! | --- | --- | --- |
 //! | `prefix` | domains as paths (`/com/example/www`) | a key and one more component: the deepest key above it |
 //! | `ip` | the IPv4 prefixes of a routing table | an address: the longest prefix |
-//! | `flat` | domains | a key: its value of 10 bits |
+//! | `flat` | domains | a key: its value of 16 bits |
 //! | `tags` | Unicode's annotations | the tags of a set and three of another one: the number of sets within |
 //!
 //! More keys than the list has are made of it: each key again with a number.
@@ -99,9 +99,9 @@ trait Subject<Q> {
     }
 }
 
-/// The value of a key: one of a thousand.
+/// The value of a key.
 fn value(key: usize) -> u32 {
-    key as u32 % 1000
+    key as u32 % 50_000
 }
 
 /// The libraries that are compared for a table.

@@ -17,6 +17,7 @@ mod forward;
 mod harness;
 mod hostile;
 mod idle;
+mod libraries;
 mod locator;
 mod machine;
 mod mixed;
@@ -62,6 +63,8 @@ enum Experiment {
     Prefix(prefix::Options),
     /// Exact match of opaque names on one engine, or on several in turn.
     Flat(flat::Options),
+    /// byname's tables beside the crates that one would take in their place, on the same keys.
+    Libraries(libraries::Options),
     /// Whole packets through the data plane, in memory: one data plane or several in turn.
     Forward(forward::Options),
     /// Forwarding by locator on the trees of a graph.
@@ -96,6 +99,7 @@ fn main() -> anyhow::Result<()> {
         Experiment::Idle(options) => idle::run(&options),
         Experiment::Prefix(options) => prefix::run(&options),
         Experiment::Flat(options) => flat::run(&options),
+        Experiment::Libraries(options) => libraries::run(&options),
         Experiment::Forward(options) => harness::run(&options),
         Experiment::Locator(options) => harness::run(&options),
         Experiment::Mixed(options) => harness::run(&options),

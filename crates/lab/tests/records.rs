@@ -13,6 +13,7 @@ use serde_json::Value;
 const COMMANDS: &[&str] = &[
     "prefix --rules 1000 --draws 1000 --seconds 0.02 --repetitions 2",
     "flat --names 1000 --draws 1000 --seconds 0.02 --repetitions 2",
+    "libraries --made --keys 1000 --seconds 0.02 --repetitions 2",
     "forward --fib 1000 --pit 1000 --cs 1000 --draws 1000 --seconds 0.02 --repetitions 2",
     "forward --zipf 1 --fib 1000 --pit 1000 --cs 1000 --draws 1000 --seconds 0.02 --repetitions 2",
     "locator --nodes 100 --edges 200 --draws 1000 --seconds 0.02 --repetitions 2",

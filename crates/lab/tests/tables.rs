@@ -1,4 +1,4 @@
-//! The tables and figures of README.md and docs are those of the records.
+//! The tables and figures of both README.md and of docs are those of the records.
 
 use std::fs;
 use std::path::Path;
@@ -32,7 +32,10 @@ fn copy(from: &Path, to: &Path) {
 fn documents() -> tempfile::TempDir {
     let root = tempfile::tempdir().expect("a folder");
     let from = Path::new(ROOT);
-    fs::copy(from.join("README.md"), root.path().join("README.md")).expect("a copy");
+    fs::create_dir_all(root.path().join("crates/lookup")).expect("a folder");
+    for file in ["README.md", "crates/lookup/README.md"] {
+        fs::copy(from.join(file), root.path().join(file)).expect("a copy");
+    }
     copy(&from.join("docs"), &root.path().join("docs"));
     copy(&from.join("docs/records"), &root.path().join("docs/records"));
     assert!(check(root.path()).status.success());
@@ -43,7 +46,7 @@ fn documents() -> tempfile::TempDir {
 fn a_changed_figure_is_noticed_in_every_table() {
     let root = documents();
     let mut tables = Vec::new();
-    for file in ["README.md", "docs/performance.md"] {
+    for file in ["README.md", "crates/lookup/README.md", "docs/performance.md"] {
         let path = root.path().join(file);
         let mut text = fs::read_to_string(&path).expect("a document");
         let markers: Vec<_> = text.match_indices("<!-- table: ").map(|(at, marker)| (at, at + marker.len())).collect();

@@ -56,9 +56,20 @@ pub(crate) struct Lines {
 
 /// The allocation that holds the lines. Only [`Lines`] accesses it.
 enum Store {
-    Heap(#[allow(dead_code, reason = "kept alive, read through `Lines::first`")] Box<[Line]>),
+    Heap(#[allow(dead_code, reason = "kept alive, read through `Lines::first`")] HeapLines),
     #[cfg(target_os = "linux")]
     Mapped(memmap2::MmapMut),
+}
+
+/// Lines from the heap. Not a `Box`, because moving that would claim that no other pointer leads into it.
+struct HeapLines(NonNull<[Line]>);
+
+impl Drop for HeapLines {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came from a leaked box, and this is its only owner. `Lines`, through which alone others
+        // reach the lines, is gone.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
 }
 
 // SAFETY: `first` points into `store`, which moves with it and may go to another thread. The memory
@@ -82,10 +93,10 @@ impl Lines {
         // A small table would leave most of a large page unused.
         let pages = if pages == Pages::Reserved1G && bytes < 1 << 29 { Pages::Large } else { pages };
         let reserved = pages.reservation(bytes).is_some();
-        if cfg!(loom) || !cfg!(target_os = "linux") || (bytes < MAPPED_BYTES_MIN && !reserved) {
+        if cfg!(loom) || cfg!(miri) || !cfg!(target_os = "linux") || (bytes < MAPPED_BYTES_MIN && !reserved) {
             let store = (0..lines).map(|_| Line(std::array::from_fn(|_| AtomicU64::new(0)))).collect::<Box<[_]>>();
-            let first = NonNull::from(&*store).cast();
-            return Ok(Lines { first, len: lines, store: Store::Heap(store) });
+            let store = NonNull::from(Box::leak(store));
+            return Ok(Lines { first: store.cast(), len: lines, store: Store::Heap(HeapLines(store)) });
         }
         #[cfg(target_os = "linux")]
         {

@@ -10,8 +10,24 @@ fn resident() -> Option<usize> {
     Some((pages(1)? - pages(2)?) * 4096)
 }
 
-/// Paths as a file system has them: few folders with many files.
-fn path(i: usize) -> String {
+/// File with paths: beside a checkout, not in it.
+const PATHS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/paths_debian.txt.xz");
+
+/// The first 100,000 paths of a real list, unpacked by the system's `xz`; or paths as a file system has them.
+fn paths() -> Vec<String> {
+    let unpacked = std::process::Command::new("xz").args(["-dc", PATHS]).output();
+    let text = unpacked.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    // Spread over the list, so that folders are as full as there.
+    let real: Vec<_> = text.lines().step_by(5).take(100_000).map(|line| format!("/{line}")).collect();
+    if real.len() == 100_000 {
+        return real;
+    }
+    println!("skipped: real paths, which `xz -dc {PATHS}` does not give");
+    (0..100_000).map(made).collect()
+}
+
+/// Few folders with many files.
+fn made(i: usize) -> String {
     let folder = (i / 23).wrapping_mul(0x9e37_79b9) % 5000;
     format!("/usr/share/{}/part{}/{}-{i}.{}", folder % 70, folder, i % 97, ["so", "txt", "html"][i % 3])
 }
@@ -32,22 +48,19 @@ fn small_tables_are_small() {
     tags.insert(["a"], 1).expect("room");
     let third = resident().expect("as before") - before - first;
     assert!(third < 1 << 20, "a table of tags takes {third} bytes");
-    for rules in [1000, 10_000, 100_000] {
-        let mut table =
-            PrefixTable::from_rules(&PrefixOptions::default(), (0..rules).map(|i| (path(i), (i % 50) as u8)));
-        let table = table.as_mut().expect("a little memory");
-        assert_eq!(table.len(), rules);
-        let bytes = table.memory_bytes();
-        assert!(bytes <= 24 * rules, "{rules} rules take {bytes} bytes");
+    let paths = paths();
+    let rules = |rules: usize| paths[..rules].iter().enumerate().map(|(i, path)| (path.as_str(), (i % 50) as u8));
+    for count in [1000, 3000, 10_000, 30_000, 100_000] {
+        let table = PrefixTable::from_rules(&PrefixOptions::default(), rules(count));
+        let table = table.expect("a little memory");
+        assert!(table.len() > count - count / 20, "{} of {count}", table.len());
+        let (len, bytes) = (table.len(), table.memory_bytes());
+        assert!(bytes <= 24 * len, "{len} rules take {bytes} bytes");
     }
     // The same counted by the system, with what building left behind: freed memory that the allocator keeps.
     let before = resident().expect("as before");
-    let tables: Vec<_> = (0..8)
-        .map(|_| {
-            let rules = (0..100_000).map(|i| (path(i), (i % 50) as u8));
-            PrefixTable::from_rules(&PrefixOptions::default(), rules).expect("room")
-        })
-        .collect();
+    let table = || PrefixTable::from_rules(&PrefixOptions::default(), rules(100_000)).expect("room");
+    let tables: Vec<_> = (0..8).map(|_| table()).collect();
     let each = resident().expect("as before").saturating_sub(before) / tables.len();
     assert!(each <= 24 * 100_000, "100,000 rules take {each} bytes");
 }

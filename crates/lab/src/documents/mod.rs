@@ -32,6 +32,8 @@ const MEND: &str = "cargo run -p byname-lab -- tables";
 const OPEN: &str = "<!-- table: ";
 const OPEN_END: &str = " -->";
 const CLOSE: &str = "<!-- end -->";
+/// Documents outside of docs.
+const BESIDE: [&str; 2] = ["README.md", "crates/lookup/README.md"];
 /// Words of a passage with a figure that is in no line of the records.
 const NO_RECORD: &str = "no record";
 
@@ -46,7 +48,7 @@ pub struct Options {
     root: PathBuf,
 }
 
-/// Writes or checks the tables and the figures of README.md and of the files in docs.
+/// Writes or checks the tables and the figures of README.md, of crates/lookup/README.md and of the files in docs.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let documents = documents(&options.root)?;
     let mut differences = Vec::new();
@@ -174,7 +176,7 @@ fn documents(root: &Path) -> anyhow::Result<Vec<Document>> {
     let entries = fs::read_dir(root.join("docs")).context("cannot read the folder docs")?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
-    paths.push(root.join("README.md"));
+    paths.extend(BESIDE.map(|file| root.join(file)));
     paths.sort();
     let documents = paths.into_iter().map(|path| Document::new(path, &sources)).collect::<anyhow::Result<Vec<_>>>()?;
     let is_shown = |marker: &str| documents.iter().any(|document| document.text.contains(marker));

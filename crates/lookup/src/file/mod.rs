@@ -84,6 +84,8 @@ pub enum Kind {
     Compact,
     /// Flat names, by the engine `line`.
     Line,
+    /// Sets of tags, by the engine `rare_tag`.
+    Tags,
 }
 
 impl Kind {
@@ -91,6 +93,7 @@ impl Kind {
         match self {
             Kind::Compact => 1,
             Kind::Line => 2,
+            Kind::Tags => 3,
         }
     }
 }
@@ -238,34 +241,45 @@ impl TableFile {
 
     /// The lines of a section, where [`Opening::place`] wants them.
     pub(crate) fn lines(&self, number: u32) -> Result<Lines, FileError> {
+        let mut one = self.lines_in_runs(number, usize::MAX)?;
+        Ok(one.remove(0))
+    }
+
+    /// As [`TableFile::lines`], in several runs: each of `run` lines, but the last, which may be shorter.
+    pub(crate) fn lines_in_runs(&self, number: u32, run: usize) -> Result<Vec<Lines>, FileError> {
         let count = self.lines_len(number)?;
         let section = self.section(number)?;
+        let runs = (0..count).step_by(run).map(|first| (first, run.min(count - first)));
         match self.opening.place {
             #[cfg(target_os = "linux")]
             Place::Mapped => {
                 if self.opening.checked {
                     self.read(section, &mut |_, _| {})?;
                 }
-                let lines = Lines::mapped(&self.file, section.offset, count).map_err(|error| self.io(error))?;
-                if self.opening.checked {
-                    // The file's pages have just been read.
-                    lines.touch();
-                }
-                Ok(lines)
+                let map = |(first, len): (usize, usize)| {
+                    let lines = Lines::mapped(&self.file, section.offset + 64 * first as u64, len)?;
+                    if self.opening.checked {
+                        // The file's pages have just been read.
+                        lines.touch();
+                    }
+                    Ok(lines)
+                };
+                runs.map(map).collect::<io::Result<_>>().map_err(|error| self.io(error))
             }
             place => {
                 let pages = if let Place::Copied(pages) = place { pages } else { Pages::default() };
-                let lines = Lines::zeroed(count, pages).map_err(|error| self.io(error))?;
-                lines.prefault();
+                let copies = runs.map(|(_, len)| Lines::zeroed(len, pages)).collect::<io::Result<Vec<_>>>();
+                let copies = copies.map_err(|error| self.io(error))?;
+                copies.iter().for_each(Lines::prefault);
                 self.read(section, &mut |at, words| {
-                    let line = &lines[at / 8];
+                    let line = &copies[at / 8 / run][at / 8 % run];
                     // Nobody else has these lines yet.
                     line.0
                         .iter()
                         .zip(words)
                         .for_each(|(to, word)| to.store(u64::from_le_bytes(*word), Ordering::Relaxed));
                 })?;
-                Ok(lines)
+                Ok(copies)
             }
         }
     }
@@ -391,6 +405,15 @@ impl<'a> Fields<'a> {
 
 fn too_short() -> FileError {
     FileError::malformed("a section is too short")
+}
+
+/// Labels one after the other, each behind its length.
+pub(crate) fn labels_of(bytes: &[u8]) -> Result<Vec<Box<[u8]>>, FileError> {
+    let (mut fields, mut labels) = (Fields(bytes), Vec::new());
+    while !fields.is_empty() {
+        labels.push(fields.bytes()?.into());
+    }
+    Ok(labels)
 }
 
 /// Writes bytes after their length.

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use byname_wire::{Digest, NameHashKey};
+use smallvec::SmallVec;
 
-use super::key::AsBytes;
+use super::key::{AsBytes, KeyBytes};
 use super::{TableError, random_key};
 use crate::entry::EntryId;
 use crate::file::{FileError, Opening};
@@ -18,6 +19,8 @@ use crate::update::{BuildError, Change, Control, Update};
 
 /// Number of changes that are applied together where the caller does not say so.
 const BATCH: usize = 4096;
+/// Number of keys that are hashed together.
+const HASHED: usize = 16;
 /// Number of keys between two reports of progress.
 const REPORTED: usize = 1 << 20;
 
@@ -50,6 +53,8 @@ pub struct FlatOptions {
     pub keys_max: usize,
     /// Pages of what readers read.
     pub pages: Pages,
+    /// Number of threads that [`FlatTable::load`] builds on, while it is called. Tables of [`Unknown::Exact`] use one.
+    pub threads: usize,
     /// The hash key. Drawn from the system if there is none.
     pub key: Option<NameHashKey>,
 }
@@ -61,6 +66,7 @@ impl Default for FlatOptions {
             unknown: Unknown::Anything,
             keys_max: 1 << 32,
             pages: Pages::default(),
+            threads: 1,
             key: None,
         }
     }
@@ -81,8 +87,8 @@ impl FlatOptions {
     }
 
     fn line(&self) -> Result<line::Options, TableError> {
-        let (entry_bits, names_max) = (self.engine_bits()?, self.keys_max);
-        Ok(line::Options { entry_bits, names_max, pages: self.pages, ..line::Options::default() })
+        let (entry_bits, names_max, threads) = (self.engine_bits()?, self.keys_max, self.threads);
+        Ok(line::Options { entry_bits, names_max, pages: self.pages, threads, ..line::Options::default() })
     }
 }
 
@@ -259,7 +265,7 @@ impl FlatTable {
                 writer.apply(&changes)?;
             }
             Table::Whole(writer) => {
-                let name = |name: &K| name.as_key().into_owned().into();
+                let name = |name: &K| (&*name.as_key()).into();
                 let changes: Vec<_> = changes.iter().map(|(key, value)| change(name(key), *value)).collect();
                 writer.apply(&changes)?;
             }
@@ -421,22 +427,25 @@ impl FlatReader {
     }
 
     fn get_burst<K: AsBytes>(&mut self, keys: &[K], mut each: impl FnMut(Option<u32>)) {
-        let names: smallvec::SmallVec<[_; 16]> = keys.iter().map(AsBytes::as_key).collect();
-        match &mut self.table {
-            ReadTable::Digests(reader) => {
-                let bytes: smallvec::SmallVec<[&[u8]; 16]> = names.iter().map(|name| &**name).collect();
-                let (mut digests, mut out) = ([Digest::default(); BURST_MAX], [None; BURST_MAX]);
-                let (digests, out) = (&mut digests[..keys.len()], &mut out[..keys.len()]);
-                self.key.digest_bytes_burst(&bytes, digests);
-                reader.read(|fib| fib.entry_burst(digests, out));
-                out.iter().for_each(|found| each(found.map(|entry| entry.0)));
-            }
-            ReadTable::Whole(reader) => {
-                for name in &names {
-                    each(reader.read(|fib| fib.entry(name)).map(|entry| entry.0));
-                }
-            }
+        let (mut digests, mut out) = ([Digest::default(); BURST_MAX], [None; BURST_MAX]);
+        let (digests, out) = (&mut digests[..keys.len()], &mut out[..keys.len()]);
+        let with_names = |keys: &[K], use_of: &mut dyn FnMut(&[&[u8]])| {
+            let names: SmallVec<[KeyBytes<'_>; HASHED]> = keys.iter().map(AsBytes::as_key).collect();
+            use_of(&names.iter().map(|name| &**name).collect::<SmallVec<[&[u8]; HASHED]>>());
+        };
+        for (keys, digests) in keys.chunks(HASHED).zip(digests.chunks_mut(HASHED)) {
+            with_names(keys, &mut |names| self.key.digest_bytes_burst(names, digests));
         }
+        match &mut self.table {
+            ReadTable::Digests(reader) => reader.read(|fib| fib.entry_burst(digests, out)),
+            ReadTable::Whole(reader) => reader.read(|fib| {
+                fib.numbers(digests, out);
+                for (keys, out) in keys.chunks(HASHED).zip(out.chunks_mut(HASHED)) {
+                    with_names(keys, &mut |names| fib.verify(names, out));
+                }
+            }),
+        }
+        out.iter().for_each(|found| each(found.map(|entry| entry.0)));
     }
 }
 

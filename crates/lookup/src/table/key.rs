@@ -1,6 +1,6 @@
 //! Keys of tables, from what programs have.
 
-use std::borrow::Cow;
+use std::ops::Deref;
 use std::path::Path;
 
 use byname_wire::name::COMPONENTS_MAX;
@@ -151,16 +151,77 @@ fn within_bounds(components: usize, bytes: usize) -> Result<(), KeyError> {
 
 /// What a [`FlatTable`](super::FlatTable) has as keys: bytes of any length. An integer is its bytes,
 /// the lowest first, so integers of different types are different keys.
+///
+/// ```
+/// use byname_lookup::table::{AsBytes, KeyBytes};
+///
+/// struct Account(u64);
+///
+/// impl AsBytes for Account {
+///     fn as_key(&self) -> KeyBytes<'_> {
+///         KeyBytes::of_array(self.0.to_le_bytes())
+///     }
+/// }
+/// assert_eq!(Account(7).as_key(), 7u64.as_key());
+/// ```
 pub trait AsBytes {
     /// The bytes.
-    fn as_key(&self) -> Cow<'_, [u8]>;
+    fn as_key(&self) -> KeyBytes<'_>;
 }
+
+/// The bytes of a key: another's, or up to 16 of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyBytes<'a>(Bytes<'a>);
+
+#[derive(Debug, Clone, Copy)]
+enum Bytes<'a> {
+    Borrowed(&'a [u8]),
+    Own { bytes: [u8; 16], len: u8 },
+}
+
+impl KeyBytes<'static> {
+    /// A copy of few bytes, which needs no memory elsewhere. More than 16 do not compile.
+    pub fn of_array<const N: usize>(array: [u8; N]) -> Self {
+        const { assert!(N <= 16, "a key has at most 16 bytes of its own") };
+        let mut bytes = [0; 16];
+        bytes[..N].copy_from_slice(&array);
+        KeyBytes(Bytes::Own { bytes, len: N as u8 })
+    }
+}
+
+impl<'a> From<&'a [u8]> for KeyBytes<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        KeyBytes(Bytes::Borrowed(bytes))
+    }
+}
+
+impl Deref for KeyBytes<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Bytes::Borrowed(bytes) => bytes,
+            Bytes::Own { bytes, len } => &bytes[..usize::from(*len)],
+        }
+    }
+}
+
+impl PartialEq for KeyBytes<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for KeyBytes<'_> {}
 
 macro_rules! as_bytes {
     ($($type:ty),*) => { $(
         impl AsBytes for $type {
-            fn as_key(&self) -> Cow<'_, [u8]> {
-                Cow::Borrowed(self.as_ref())
+            #[inline]
+            fn as_key(&self) -> KeyBytes<'_> {
+                let bytes: &[u8] = self.as_ref();
+                bytes.into()
             }
         }
     )* };
@@ -171,8 +232,9 @@ as_bytes!([u8], Vec<u8>, str, String);
 macro_rules! integers {
     ($($type:ty),*) => { $(
         impl AsBytes for $type {
-            fn as_key(&self) -> Cow<'_, [u8]> {
-                Cow::Owned(self.to_le_bytes().into())
+            #[inline]
+            fn as_key(&self) -> KeyBytes<'_> {
+                KeyBytes::of_array(self.to_le_bytes())
             }
         }
     )* };
@@ -181,13 +243,15 @@ macro_rules! integers {
 integers!(u16, u32, u64, u128, i16, i32, i64, i128, usize, isize);
 
 impl<const N: usize> AsBytes for [u8; N] {
-    fn as_key(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(self)
+    #[inline]
+    fn as_key(&self) -> KeyBytes<'_> {
+        self.as_slice().into()
     }
 }
 
 impl<K: AsBytes + ?Sized> AsBytes for &K {
-    fn as_key(&self) -> Cow<'_, [u8]> {
+    #[inline]
+    fn as_key(&self) -> KeyBytes<'_> {
         (**self).as_key()
     }
 }

@@ -23,7 +23,7 @@ use crate::file::FileError;
 use crate::update::BuildError;
 
 pub use self::flat::{FlatOptions, FlatReader, FlatTable, Unknown};
-pub use self::key::{AsBytes, AsName, KeyError, Url};
+pub use self::key::{AsBytes, AsName, KeyBytes, KeyError, Url};
 pub use self::prefix::{Found, Matching, PrefixOptions, PrefixReader, PrefixTable};
 pub use self::tags::{TagOptions, TagReader, TagTable};
 pub use self::values::Stored;

@@ -3,14 +3,16 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 
 use byname_wire::tagset::Descriptor;
 
 use super::key::KeyError;
-use super::values::{Slots, Values};
+use super::values::{Slots, Stored, Values};
 use super::{TableError, random};
 use crate::entry::EntryId;
+use crate::file::{FileError, Opening};
 use crate::handle::{Reader, Writer};
 use crate::memory::Pages;
 use crate::tagset::rare_tag::{self, RareTag};
@@ -35,6 +37,20 @@ impl Default for TagOptions {
     }
 }
 
+impl TagOptions {
+    fn rare_tag(&self) -> rare_tag::Options {
+        rare_tag::Options {
+            descriptors_max: self.sets_max,
+            steps_max: self.steps_max,
+            pages: self.pages,
+            ..rare_tag::Options::default()
+        }
+    }
+}
+
+/// Different values at most.
+const VALUES_MAX: usize = u32::MAX as usize;
+
 /// Sets of up to 32 tags, each with a value. The only writer of the table.
 ///
 /// ```
@@ -55,6 +71,8 @@ impl Default for TagOptions {
 /// Tags are compared by public digests of 32 bits: two tags of a vocabulary of thousands hardly
 /// ever share one, but anybody can make two that do.
 pub struct TagTable<V> {
+    /// What tags are mixed with.
+    secret: u64,
     writer: Writer<Descriptor, RareTag>,
     values: Values<V>,
     own: TagReader<V>,
@@ -74,16 +92,14 @@ impl<V: Clone + Eq + Hash> TagTable<V> {
     /// # Errors
     /// As [`TagTable::new`].
     pub fn with_options(options: &TagOptions) -> Result<Self, TableError> {
-        let engine = rare_tag::Options {
-            descriptors_max: options.sets_max,
-            steps_max: options.steps_max,
-            pages: options.pages,
-            ..rare_tag::Options::default()
-        };
-        let writer = Writer::new(RareTag::new(random()?, &engine)?);
-        let values = Values::new(u32::MAX as usize);
+        let secret = random()?;
+        Ok(Self::of(secret, RareTag::new(secret, &options.rare_tag())?, Values::new(VALUES_MAX)))
+    }
+
+    fn of(secret: u64, table: RareTag, values: Values<V>) -> Self {
+        let writer = Writer::new(table);
         let own = TagReader { reader: writer.reader(), values: values.slots().clone() };
-        Ok(TagTable { writer, values, own })
+        TagTable { secret, writer, values, own }
     }
 
     /// A reader for another thread.
@@ -167,6 +183,34 @@ impl<V: Clone + Eq + Hash> TagTable<V> {
         self.writer.apply(&of_engine)?;
         uses.into_iter().for_each(|(before, entry)| self.values.note(before, entry));
         Ok(())
+    }
+}
+
+impl<V: Clone + Eq + Hash + Stored> TagTable<V> {
+    /// Writes the table into a file, which has its name only when it is complete. Processes that
+    /// have mapped an earlier file of this name keep that. A second table is in memory meanwhile.
+    ///
+    /// # Errors
+    /// If the system refuses, or has no memory.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), TableError> {
+        let labels = self.values.to_labels();
+        Ok(self.writer.control().save(path.as_ref(), self.secret, &labels)??)
+    }
+
+    /// Opens a file that [`TagTable::save`] wrote. Its sets are used where they are; processes that
+    /// open the same file share their memory. Changes go on and stay in this process. Opening reads
+    /// the whole file, even if its checksums are not wanted, and counts its tags. See
+    /// [`file`](crate::file) about files that others can write.
+    ///
+    /// # Errors
+    /// If the file cannot be read, has no such table, or has other values.
+    pub fn open(path: impl AsRef<Path>, opening: Opening, options: &TagOptions) -> Result<Self, TableError> {
+        let opened = RareTag::open(path.as_ref(), opening, &options.rare_tag())?;
+        let values = Values::from_labels(&opened.labels, VALUES_MAX);
+        let mut values =
+            values.ok_or_else(|| FileError::Malformed { what: "its values have another type".to_owned() })?;
+        values.set_uses(opened.uses);
+        Ok(Self::of(opened.secret, opened.table, values))
     }
 }
 

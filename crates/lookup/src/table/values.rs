@@ -186,7 +186,10 @@ impl<V: Eq + Hash> Values<V> {
             let (chunk, place) = Slots::<V>::place(id);
             let value = self.slots.0[chunk].get().and_then(|chunk| chunk[place].load_full());
             if let Some(value) = value.filter(|_| self.uses[id.0 as usize] == 0) {
-                self.ids.remove(&value);
+                // In a file, several numbers may have one value.
+                if self.ids.get(&value) == Some(&id) {
+                    self.ids.remove(&value);
+                }
                 self.slots.set(id, None);
                 self.free.push(id);
             }
@@ -230,6 +233,13 @@ impl<V: Eq + Hash + Stored> Values<V> {
             values.ids.entry(value).or_insert(EntryId(id));
         }
         Some(values)
+    }
+
+    /// Says how many rules have each value, so that it is freed with the last one.
+    pub(super) fn set_uses(&mut self, uses: Vec<u32>) {
+        let unused = uses.iter().zip(0..).filter(|(uses, _)| **uses == 0);
+        self.retired.extend(unused.map(|(_, id)| EntryId(id)));
+        self.uses = uses;
     }
 }
 

@@ -71,6 +71,8 @@ pub struct Options {
     pub fill_percent: u32,
     /// Maximum number of names of a part before it is split, at most 2^17. A part is always rebuilt as a whole.
     pub part_names: usize,
+    /// Number of threads that build the parts of a bulk load.
+    pub threads: usize,
     /// Instructions for queries and changes, if this processor has them. Tests use fewer.
     #[cfg(feature = "lab")]
     pub instructions: Instructions,
@@ -84,6 +86,7 @@ impl Default for Options {
             pages: Pages::default(),
             fill_percent: 95,
             part_names: PART_NAMES_MAX,
+            threads: 1,
             #[cfg(feature = "lab")]
             instructions: Instructions::detect(),
         }

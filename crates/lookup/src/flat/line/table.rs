@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
 
 use byname_wire::Digest;
 
@@ -51,6 +52,8 @@ pub(super) struct Maker {
     fill: f64,
     pages: Pages,
     part_names: usize,
+    /// Threads of a bulk load.
+    threads: usize,
     instructions: Instructions,
 }
 
@@ -60,7 +63,13 @@ impl Maker {
         let instructions = options.instructions();
         let fill = f64::from(options.fill_percent.clamp(FILL_PERCENT_MIN, FILL_PERCENT_MAX)) / 100.0;
         let part_names = options.part_names.clamp(1, PART_NAMES_MAX);
-        Maker { solver: Solver::new(shape, instructions), shape, fill, pages: options.pages, part_names, instructions }
+        let (solver, pages, threads) = (Solver::new(shape, instructions), options.pages, options.threads);
+        Maker { solver, shape, fill, pages, part_names, threads, instructions }
+    }
+
+    /// Another one, for another thread.
+    fn another(&self) -> Self {
+        Maker { solver: Solver::new(self.shape, self.instructions), ..*self }
     }
 
     /// The cells of a part for `names` names, and the number of lines that they take.
@@ -154,16 +163,69 @@ pub(super) fn build_all<I: Iterator<Item = (Digest, EntryId)>>(
                 names[part - first_part].push(Named { name, entry: entry.0 });
             }
         }
-        for (part, names) in share.clone().zip(names) {
+        let to_build = share.clone().zip(names).map(|(part, names)| {
             let (cells, count) = plans[part];
-            let (number, room) = (1 << part_bits | part as u32, names.len().max(ROOM_MIN));
-            let built = PartWriter::build(&mut maker.solver, &lines, first_line, cells, number, &names, room);
-            made(built.or_else(|LastLevelFull| maker.build_apart(number, &names, room))?);
             first_line += count;
-        }
+            ToBuild { number: 1 << part_bits | part as u32, cells, first_line: first_line - count, names }
+        });
+        build_share(maker, &lines, to_build.collect(), &mut made)?;
         first_part = share.end;
     }
     Ok(())
+}
+
+/// A part that is not built yet.
+struct ToBuild {
+    number: u32,
+    cells: [usize; LEVELS],
+    first_line: usize,
+    names: Vec<Named>,
+}
+
+impl ToBuild {
+    fn build(self, maker: &mut Maker, lines: &Arc<Lines>) -> Result<PartWriter, BuildError> {
+        let ToBuild { number, cells, first_line, names } = self;
+        let room = names.len().max(ROOM_MIN);
+        let built = PartWriter::build(&mut maker.solver, lines, first_line, cells, number, &names, room);
+        built.or_else(|LastLevelFull| maker.build_apart(number, &names, room))
+    }
+}
+
+/// Builds parts on as many threads as the options say, and passes them to `made` in their order.
+fn build_share(
+    maker: &mut Maker,
+    lines: &Arc<Lines>,
+    parts: Vec<ToBuild>,
+    made: &mut impl FnMut(PartWriter),
+) -> Result<(), BuildError> {
+    let threads = maker.threads.min(parts.len());
+    if threads <= 1 {
+        return parts.into_iter().try_for_each(|part| Ok(made(part.build(maker, lines)?)));
+    }
+    let parts = Mutex::new(parts.into_iter().enumerate());
+    let (sender, receiver) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            let (mut maker, sender, parts) = (maker.another(), sender.clone(), &parts);
+            scope.spawn(move || {
+                let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
+                // Nobody receives after an error.
+                while let Some((at, part)) = next()
+                    && sender.send((at, part.build(&mut maker, lines))).is_ok()
+                {}
+            });
+        }
+        drop(sender);
+        let (mut built, mut next) = (BTreeMap::new(), 0);
+        for (at, part) in receiver {
+            built.insert(at, part?);
+            while let Some(part) = built.remove(&next) {
+                made(part);
+                next += 1;
+            }
+        }
+        Ok(())
+    })
 }
 
 /// The parts of a table that changes.

@@ -11,6 +11,7 @@ use byname_wire::{Digest, NameHashKey};
 
 use crate::entry::EntryId;
 use crate::flat::FlatFib;
+use crate::prefetch;
 use crate::update::{BuildError, Change, Control, Update};
 
 const RECORDS_MIN: usize = 64;
@@ -146,6 +147,28 @@ impl VerifiedFib {
     /// The entry of exactly this name. `None` if the table does not have it.
     pub fn entry(&self, name: &[u8]) -> Option<EntryId> {
         let number = self.fib.entry(self.key.digest_bytes(name))?;
+        self.entry_in(number, name)
+    }
+
+    /// For each name's digest, the number of a record that may be the name's.
+    ///
+    /// # Panics
+    /// As [`FlatFib::entry_burst`].
+    pub(crate) fn numbers(&self, digests: &[Digest], out: &mut [Option<EntryId>]) {
+        self.fib.entry_burst(digests, out);
+        for number in out.iter().flatten() {
+            self.records.get(number.0 as usize).into_iter().for_each(prefetch::read);
+        }
+    }
+
+    /// Replaces the number of each name's record by the entry, or by `None` if it is another name's.
+    pub(crate) fn verify(&self, names: &[&[u8]], numbers: &mut [Option<EntryId>]) {
+        for (name, found) in names.iter().zip(numbers) {
+            *found = found.and_then(|number| self.entry_in(number, name));
+        }
+    }
+
+    fn entry_in(&self, number: EntryId, name: &[u8]) -> Option<EntryId> {
         let record = self.records.get(number.0 as usize)?.load();
         record.as_ref().filter(|record| *record.name == *name).map(|record| record.entry)
     }

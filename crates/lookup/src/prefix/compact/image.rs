@@ -25,7 +25,7 @@ use super::part::Part;
 use super::query::{Query, Shared};
 use super::{DEPTH_MAX, ENTRIES_MAX, word};
 use crate::entry::EntryId;
-use crate::file::{Fields, FileError, Kind, Opening, TableFile, TableWriter, put_bytes};
+use crate::file::{Fields, FileError, Kind, Opening, TableFile, TableWriter, labels_of, put_bytes};
 use crate::update::Change;
 
 const SHAPE: u32 = 1;
@@ -153,10 +153,7 @@ impl Shape {
 }
 
 fn labels(bytes: &[u8]) -> Result<Vec<Box<[u8]>>, FileError> {
-    let (mut fields, mut labels) = (Fields(bytes), Vec::new());
-    while !fields.is_empty() {
-        labels.push(fields.bytes()?.into());
-    }
+    let labels = labels_of(bytes)?;
     let fit = labels.len() <= ENTRIES_MAX as usize;
     if fit { Ok(labels) } else { Err(malformed(format!("{} labels", labels.len()))) }
 }

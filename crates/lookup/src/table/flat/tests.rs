@@ -43,6 +43,31 @@ fn known_keys_have_their_values_whatever_unknown_ones_get() {
     }
 }
 
+/// Several parts, which threads take in turn.
+#[test]
+fn tables_built_on_several_threads_are_those_of_one() {
+    let keys = || (0..400_000u64).map(|key| (key, (key % 250) as u32));
+    let key = Some(NameHashKey::new([3, 4]));
+    let load = |threads| {
+        let options = FlatOptions { threads, key, ..options(8, Unknown::Anything) };
+        let mut reported = Vec::new();
+        let table = FlatTable::load(&options, keys(), &mut |read| reported.push(read)).expect("room");
+        assert!(reported.is_sorted() && reported.last() == Some(&400_000));
+        table
+    };
+    let (mut one, mut three) = (load(1), load(3));
+    assert!(keys().all(|(key, value)| three.get(key) == Some(value)));
+    // Strangers' answers show that the tables are equal bit by bit.
+    assert!((1_000_000..1_010_000u64).all(|key| one.get(key) == three.get(key)));
+    three.insert(5u64, 9).expect("room");
+    assert_eq!((three.get(5u64), three.len()), (Some(9), 400_000));
+    let names_max = FlatOptions { threads: 3, keys_max: 1000, ..options(8, Unknown::Anything) };
+    assert!(matches!(
+        FlatTable::load(&names_max, keys(), &mut |_| {}),
+        Err(TableError::Build(BuildError::Full { .. }))
+    ));
+}
+
 #[test]
 fn unknown_keys_get_what_the_options_say() {
     let unknown = |unknown| {
@@ -76,6 +101,26 @@ fn what_does_not_fit_is_refused_with_its_numbers() {
         let expected = BuildError::EntryOutOfRange { entry: 256, entries_max: 256 };
         assert!(matches!(refused, Err(TableError::Build(error)) if error == expected));
         assert_eq!(table.len(), 0);
+    }
+}
+
+#[test]
+fn panics_in_callbacks_change_nothing_and_readers_outlive_their_tables() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    for unknown in [Unknown::Anything, CHECKED, Unknown::Exact] {
+        let mut table = FlatTable::with_options(&options(12, unknown)).expect("a little memory");
+        table.extend((0..3000u64).map(|key| (key, key as u32 % 4000))).expect("room");
+        let changes = (0..100u64).map(|key| {
+            assert!(key < 50, "as planned");
+            (key, Some(9))
+        });
+        assert!(catch_unwind(AssertUnwindSafe(|| table.apply(changes))).is_err());
+        table.insert(7u64, 77).expect("room");
+        let mut reader = table.reader();
+        drop(table);
+        let right = |key: u64| Some(if key == 7 { 77 } else { key as u32 % 4000 });
+        let thread = std::thread::spawn(move || (0..3000u64).all(|key| reader.get(key) == right(key)));
+        assert!(thread.join().expect("lookups do not panic"));
     }
 }
 

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use byname_wire::url::UrlScheme;
@@ -228,6 +229,82 @@ fn bulk_loads_refuse_what_is_not_sorted() {
     let matching = options(Matching::Exact);
     let table = PrefixTable::<u8>::with_options(&matching).expect("a little memory").save("/nowhere/x");
     assert!(matches!(table, Err(TableError::NoFile)));
+}
+
+/// What callers do in callbacks may panic: in an iterator of changes, in a value's hash, in a report of progress.
+#[test]
+fn a_panic_in_a_callback_leaves_the_table_as_it_was() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    // Equal if their numbers are: what panics is no part of a value.
+    let fails = Arc::new(AtomicBool::new(false));
+    let value = |number| Number(number, fails.clone());
+    #[derive(Clone, Debug)]
+    struct Number(u32, Arc<AtomicBool>);
+    impl PartialEq for Number {
+        fn eq(&self, other: &Self) -> bool {
+            self.0 == other.0
+        }
+    }
+    impl Eq for Number {}
+    impl Hash for Number {
+        fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+            assert!(!self.1.load(Ordering::Relaxed), "as planned");
+            self.0.hash(state);
+        }
+    }
+    for matching in ALL {
+        let mut table = PrefixTable::with_options(&options(matching)).expect("a little memory");
+        let mut reader = table.reader();
+        table.extend((0..50).map(|i| (format!("/a/{i}"), value(i)))).expect("room");
+        let changes = (0..100).map(|i| {
+            assert!(i < 60, "as planned");
+            (format!("/a/{i}"), (i % 2 == 0).then(|| value(1000 + i)))
+        });
+        assert!(catch_unwind(AssertUnwindSafe(|| table.apply(changes))).is_err());
+        fails.store(true, Ordering::Relaxed);
+        assert!(catch_unwind(AssertUnwindSafe(|| table.insert("/a/b", value(7)))).is_err());
+        fails.store(false, Ordering::Relaxed);
+        let mut found = |key: String| reader.get(key).expect("short keys").map(|found| found.value.0);
+        assert!((0..50).all(|i| found(format!("/a/{i}/x")) == Some(i)) && found("/a/b".to_owned()).is_none());
+        // It goes on.
+        table.insert("/a/b", value(7)).expect("room");
+        table.remove("/a/3").expect("short keys");
+        assert_eq!((found("/a/b/c".to_owned()), found("/a/3".to_owned()), table.len()), (Some(7), None, 50));
+    }
+    let rules = || (0..200_000u32).map(|i| (vec![(i + (1 << 24)).to_be_bytes()], i % 9));
+    let loaded = catch_unwind(|| {
+        PrefixTable::from_sorted(&PrefixOptions::default(), rules, &mut |_| panic!("as planned")).is_ok()
+    });
+    assert!(loaded.is_err());
+}
+
+#[test]
+fn readers_outlive_their_tables_and_files() {
+    let file = Temporary::new("outlived");
+    let mut readers = Vec::new();
+    for matching in ALL {
+        let mut table = PrefixTable::with_options(&options(matching)).expect("a little memory");
+        table.extend((0..500).map(|i| (format!("/a/{i}"), format!("v{i}")))).expect("room");
+        readers.push(table.reader());
+        if matching == Matching::Fast {
+            table.save(&file.0).expect("a new file");
+            let opened = PrefixTable::open(&file.0, Opening::default(), &PrefixOptions::default()).expect("ours");
+            readers.push(opened.reader());
+            std::fs::remove_file(&file.0).expect("ours");
+        }
+    }
+    assert_eq!(readers.len(), 4);
+    let threads: Vec<_> = readers
+        .into_iter()
+        .map(|mut reader| {
+            std::thread::spawn(move || {
+                let mut found = |i: u32| reader.get(format!("/a/{i}/x")).expect("short keys").map(|found| found.value);
+                (0..500).all(|i| found(i) == Some(format!("v{i}"))) && found(500).is_none()
+            })
+        })
+        .collect();
+    assert!(threads.into_iter().all(|thread| thread.join().expect("lookups do not panic")));
 }
 
 /// A value that the writer raises on several rules; readers of any of them never see an older one

@@ -68,3 +68,58 @@ fn too_many_tags_and_too_long_searches_are_errors() {
     assert!(matches!(table.reader().subsets(&tags), Err(TableError::Effort { steps: 50 })));
     assert!(matches!(table.reader().largest(&tags), Err(TableError::Effort { steps: 50 })));
 }
+
+#[test]
+fn panics_in_callbacks_change_nothing_and_readers_outlive_their_tables() {
+    let mut table = TagTable::new().expect("a little memory");
+    table.apply((0..500u32).map(|i| ([format!("t{i}")], Some(i)))).expect("room");
+    let changes = (0..100u32).map(|i| {
+        assert!(i < 50, "as planned");
+        ([format!("t{i}")], None)
+    });
+    let applied = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| table.apply(changes)));
+    assert!(applied.is_err() && table.len() == 500);
+    table.remove(["t7"]).expect("one tag");
+    let mut reader = table.reader();
+    drop(table);
+    let thread = std::thread::spawn(move || {
+        (0..500).all(|i| reader.subsets([format!("t{i}"), "x".into()]).expect("few tags").len() == usize::from(i != 7))
+    });
+    assert!(thread.join().expect("lookups do not panic"));
+}
+
+#[test]
+fn files_answer_as_their_tables_and_are_changed_and_saved_again() {
+    let path = std::env::temp_dir().join(format!("byname-tag-table-{}.table", std::process::id()));
+    let mut table = TagTable::new().expect("a little memory");
+    table.apply(sets(3000, 8).enumerate().map(|(i, set)| (set, Some(format!("value {}", i % 700))))).expect("room");
+    table.save(&path).expect("a new file");
+    let same = |a: &TagTable<String>, b: &TagTable<String>| {
+        assert_eq!(a.len(), b.len());
+        for set in sets(200, 5) {
+            let [mut a, mut b] = [a, b].map(|table| table.reader().subsets(&set).expect("few tags"));
+            a.sort();
+            b.sort();
+            assert_eq!(a, b, "{set:?}");
+        }
+    };
+    let mut opened = TagTable::open(&path, Opening::default(), &TagOptions::default()).expect("ours");
+    same(&table, &opened);
+    // Values of the file are freed with their last set, and come again.
+    for round in 0..4u64 {
+        for table in [&mut table, &mut opened] {
+            for (i, set) in sets(3000, 8 + round).enumerate() {
+                let value = (i % 3 != 0).then(|| format!("value {} of {round}", i % 1500));
+                table.apply([(set, value)]).expect("room");
+            }
+        }
+        same(&table, &opened);
+    }
+    opened.save(&path).expect("over the old one");
+    same(&table, &TagTable::open(&path, Opening::default(), &TagOptions::default()).expect("ours"));
+    let other = TagTable::<u64>::open(&path, Opening::default(), &TagOptions::default());
+    assert!(matches!(other, Err(TableError::File(FileError::Malformed { .. }))));
+    let few = TagTable::<String>::open(&path, Opening::default(), &TagOptions { sets_max: 3, ..TagOptions::default() });
+    assert!(matches!(few, Err(TableError::File(FileError::Malformed { .. }))));
+    std::fs::remove_file(&path).expect("ours");
+}

@@ -19,7 +19,9 @@ const CHUNK_UNITS: usize = if cfg!(loom) { 1 << 7 } else { 1 << 22 };
 const CHUNKS_MAX: usize = if cfg!(loom) { 4 } else { 1 << 10 };
 /// Number of half words in a cache line.
 pub(super) const LINE_HALVES: usize = 16;
-const LINE_UNITS: usize = LINE_HALVES / UNIT_HALVES;
+pub(super) const LINE_UNITS: usize = LINE_HALVES / UNIT_HALVES;
+/// Number of lines of a chunk.
+pub(super) const CHUNK_LINES: usize = CHUNK_UNITS / LINE_UNITS;
 /// Blocks of up to this many units are reused for exactly their size.
 const EXACT_UNITS: usize = 64;
 
@@ -50,6 +52,11 @@ pub(super) struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
+    /// Number of half words from its first to the end of its chunk.
+    pub(super) fn halves_left(self) -> usize {
+        (self.lines.len() * LINE_HALVES).saturating_sub(self.first)
+    }
+
     /// `lines` lines of a block that is aligned to lines, starting with its line `at`.
     #[inline(always)]
     pub(super) fn table(self, at: usize, lines: usize) -> Table<'a> {
@@ -88,6 +95,8 @@ pub(super) struct Arena {
     mapped: usize,
     /// The first unit that was never used.
     next: usize,
+    /// Number of units before `next` that no chunk has, because a file's last chunk was short.
+    missing: usize,
     /// Blocks for reuse, by their class.
     free: Vec<Vec<BlockId>>,
     /// Blocks that readers may still use.
@@ -99,9 +108,36 @@ impl Arena {
     /// If the kernel refuses the first chunk.
     pub(super) fn new(pages: Pages) -> Result<Self, BuildError> {
         let chunks = Arc::new(Chunks((0..CHUNKS_MAX).map(|_| OnceLock::new()).collect()));
-        let mut arena = Arena { chunks, pages, mapped: 0, next: 1, free: Vec::new(), retired: Vec::new() };
+        let mut arena = Arena { chunks, pages, mapped: 0, next: 1, missing: 0, free: Vec::new(), retired: Vec::new() };
         arena.map(pages)?;
         Ok(arena)
+    }
+
+    /// An arena whose first `units` units are these lines, in runs of [`CHUNK_LINES`]. New blocks come behind them.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub(super) fn of_lines(lines: Vec<Lines>, units: usize, pages: Pages) -> Result<Self, BuildError> {
+        let mapped = lines.len();
+        if mapped + CHUNKS_MAX / 8 > CHUNKS_MAX {
+            return Err(BuildError::Full { rules: 0 });
+        }
+        let chunks = Arc::new(Chunks((0..CHUNKS_MAX).map(|_| OnceLock::new()).collect()));
+        for (chunk, lines) in chunks.0.iter().zip(lines) {
+            chunk.get_or_init(|| lines);
+        }
+        let next = mapped * CHUNK_UNITS;
+        Ok(Arena { chunks, pages, mapped, next, missing: next - units, free: Vec::new(), retired: Vec::new() })
+    }
+
+    /// Number of units that are or were in use, and their lines chunk by chunk.
+    pub(super) fn used(&self) -> (usize, impl Iterator<Item = &[Line]>) {
+        let lines = self.next.div_ceil(LINE_UNITS);
+        let chunk = move |i: usize| {
+            let chunk: &[Line] = self.chunks.0[i].get().map_or(&[], |lines| lines);
+            &chunk[..chunk.len().min(lines - i * CHUNK_LINES)]
+        };
+        (self.next, (0..lines.div_ceil(CHUNK_LINES)).map(chunk))
     }
 
     pub(super) fn chunks(&self) -> &Arc<Chunks> {
@@ -110,7 +146,7 @@ impl Arena {
 
     /// Memory of all blocks, including those for reuse.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.next * UNIT_HALVES * size_of::<u32>()
+        (self.next - self.missing) * UNIT_HALVES * size_of::<u32>()
     }
 
     /// Makes room for a batch of changes, as far as its size can be predicted.
@@ -192,6 +228,50 @@ impl Arena {
             self.free.resize_with(list + 1, Vec::new);
         }
         self.free[list].push(block);
+    }
+}
+
+/// The units of a file that blocks have been found to take, so that no two take the same.
+pub(super) struct Claims {
+    units: usize,
+    taken: Vec<u64>,
+}
+
+impl Claims {
+    pub(super) fn new(units: usize) -> Self {
+        Claims { units, taken: vec![0; units.div_ceil(64)] }
+    }
+
+    /// Whether a block may begin here.
+    pub(super) fn has(&self, block: BlockId) -> bool {
+        (1..self.units).contains(&(block.0 as usize))
+    }
+
+    /// Takes the units of a block of `halves` half words. `None` if they are taken, or not there.
+    pub(super) fn take(&mut self, block: BlockId, halves: usize) -> Option<()> {
+        self.take_class(block, Class::of(halves.div_ceil(UNIT_HALVES), false))
+    }
+
+    /// The same for whole lines.
+    pub(super) fn take_lines(&mut self, block: BlockId, lines: usize) -> Option<()> {
+        let fits = (block.0 as usize).is_multiple_of(LINE_UNITS) && lines <= CHUNK_LINES;
+        fits.then(|| Class::of(lines * LINE_UNITS, true)).and_then(|class| self.take_class(block, class))
+    }
+
+    fn take_class(&mut self, block: BlockId, class: Class) -> Option<()> {
+        let (from, until) = (block.0 as usize, block.0 as usize + class.units);
+        let in_one_chunk = class.units > 0 && from / CHUNK_UNITS == (until - 1) / CHUNK_UNITS;
+        if !(self.has(block) && until <= self.units && in_one_chunk) {
+            return None;
+        }
+        for unit in from..until {
+            let (word, bit) = (&mut self.taken[unit / 64], 1 << (unit % 64));
+            if *word & bit != 0 {
+                return None;
+            }
+            *word |= bit;
+        }
+        Some(())
     }
 }
 

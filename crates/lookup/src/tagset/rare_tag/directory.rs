@@ -5,7 +5,7 @@
 
 use byname_wire::tagset::TagDigest;
 
-use super::arena::{Arena, BlockId, Chunks};
+use super::arena::{Arena, BlockId, Chunks, Claims};
 use super::table::{Mixed, Mixer, Table, lines_for, words_used_max};
 use crate::sync::{AtomicU64, Ordering};
 
@@ -57,6 +57,19 @@ fn within_part(place: Mixed) -> Mixed {
     Mixed(place.0 << PART_BITS)
 }
 
+/// For files.
+impl Directory {
+    /// The parts' words.
+    pub(super) fn words(&self) -> impl Iterator<Item = u64> {
+        self.parts.iter().map(|word| word.load(Ordering::Relaxed))
+    }
+
+    /// The nodes of all tags.
+    pub(super) fn nodes<'a>(&'a self, chunks: &'a Chunks) -> impl Iterator<Item = (TagDigest, BlockId)> + 'a {
+        (0..self.parts.len()).flat_map(|part| self.part(part, chunks).iter())
+    }
+}
+
 /// The writer's additional data about the directory.
 pub(super) struct Growth {
     /// Number of used words in each part.
@@ -74,6 +87,27 @@ impl Growth {
         };
         let directory = Directory { parts: (0..1 << PART_BITS).map(part).collect(), mixer };
         (Growth { used: vec![0; 1 << PART_BITS] }, directory)
+    }
+
+    /// A directory from the words of its parts. `None` unless each part is a table with room for another tag.
+    pub(super) fn from_words(
+        words: &[u64],
+        mixer: Mixer,
+        chunks: &Chunks,
+        claims: &mut Claims,
+    ) -> Option<(Self, Directory)> {
+        let mut used = Vec::with_capacity(words.len());
+        for (part, word) in words.iter().enumerate() {
+            let (lines, block) = ((word >> 32) as usize, BlockId(*word as u32));
+            claims.take_lines(block, lines)?;
+            let table = chunks.block(block).table(0, lines);
+            used.push(table.check(|tag| {
+                let place = mixer.mix(tag);
+                (part_of(place) == part).then_some(within_part(place))
+            })?);
+        }
+        let parts = words.iter().map(|word| AtomicU64::new(*word)).collect();
+        (words.len() == 1 << PART_BITS).then_some((Growth { used }, Directory { parts, mixer }))
     }
 
     /// Sets a tag's node, which may be its first.

@@ -53,6 +53,50 @@ impl Staged {
     }
 }
 
+/// Descriptors that will be a table.
+pub(super) struct Loading {
+    mixer: Mixer,
+    staged: Staged,
+    counts: Counts,
+    /// The entry of the descriptor without tags.
+    empty: Option<EntryId>,
+}
+
+impl Loading {
+    pub(super) fn new(mixer: Mixer) -> Self {
+        Loading { mixer, staged: Staged::default(), counts: Counts::new(mixer), empty: None }
+    }
+
+    /// Adds a descriptor.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub(super) fn push(&mut self, tags: &[TagDigest], entry: EntryId) -> Result<(), BuildError> {
+        if self.staged.begins.len() == u32::MAX as usize {
+            return Err(BuildError::Full { rules: self.staged.begins.len() });
+        }
+        if tags.is_empty() {
+            self.empty = Some(entry);
+            return Ok(());
+        }
+        for tag in tags {
+            self.counts.add(*tag);
+        }
+        self.staged.push(tags, entry);
+        Ok(())
+    }
+
+    /// The table, which does not know its tags yet: see [`RareTag::know_tags`].
+    pub(super) fn build(mut self, options: &Options) -> Result<RareTag, BuildError> {
+        self.staged.sort_rarest_first(&self.counts);
+        let table = RareTag::build(self.mixer, options, &self.staged, self.counts, self.empty)?;
+        match table.len <= options.descriptors_max {
+            true => Ok(table),
+            false => Err(BuildError::Full { rules: options.descriptors_max }),
+        }
+    }
+}
+
 impl RareTag {
     /// A table of these descriptors, for packets whose tags are mixed with `secret`. If a
     /// descriptor comes twice, the last one counts.
@@ -67,27 +111,19 @@ impl RareTag {
         options: &Options,
         descriptors: impl IntoIterator<Item = (Descriptor, EntryId)>,
     ) -> Result<Self, BuildError> {
-        let mixer = Mixer::new(secret);
-        let (mut staged, mut counts, mut empty) = (Staged::default(), Counts::new(mixer), None);
+        let mut loading = Loading::new(Mixer::new(secret));
         for (descriptor, entry) in descriptors {
-            if staged.begins.len() == u32::MAX as usize {
-                return Err(BuildError::Full { rules: staged.begins.len() });
-            }
-            if descriptor.tags().is_empty() {
-                empty = Some(entry);
-                continue;
-            }
-            for tag in descriptor.tags() {
-                counts.add(*tag);
-            }
-            staged.push(descriptor.tags(), entry);
+            loading.push(descriptor.tags(), entry)?;
         }
-        staged.sort_rarest_first(&counts);
-        let table = Self::build(mixer, options, &staged, counts, empty)?;
-        match table.len <= options.descriptors_max {
-            true => Ok(table),
-            false => Err(BuildError::Full { rules: options.descriptors_max }),
-        }
+        let mut table = loading.build(options)?;
+        table.know_tags();
+        Ok(table)
+    }
+
+    /// Makes the tags of all descriptors known, for packets with only a filter. Once, when none is known.
+    pub(super) fn know_tags(&mut self) {
+        self.shared.known.add_all(self.counts.tags(), &mut self.arena);
+        self.shared.blocks_bytes.store(self.arena.memory_bytes() as u64, Ordering::Relaxed);
     }
 
     fn build(
@@ -120,8 +156,6 @@ impl RareTag {
             table.growth.set(&shared.directory, tag, node, &mut table.arena);
             table.len += numbers.len();
         }
-        shared.known.add_all(table.counts.tags(), &mut table.arena);
-        shared.blocks_bytes.store(table.arena.memory_bytes() as u64, Ordering::Relaxed);
         Ok(table)
     }
 

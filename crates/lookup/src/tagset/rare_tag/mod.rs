@@ -56,6 +56,7 @@ mod changes;
 mod counts;
 mod directory;
 mod draft;
+mod image;
 mod known;
 mod load;
 mod node;

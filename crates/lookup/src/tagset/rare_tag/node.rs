@@ -72,6 +72,33 @@ impl<'a> View<'a> {
         }
     }
 
+    /// A node of a file, if its chunk has as many half words as it says, and its counts agree.
+    pub(super) fn of_checked(block: Block<'a>) -> Option<Self> {
+        let left = block.halves_left();
+        let view = (left > 0).then(|| View::of(block))?;
+        let fixed = if view.is_wide { WIDE_PATH_AT } else { view.column() + view.members };
+        let counts = || (2..=view.further_max).map(|further| view.members_with(further));
+        let is_consistent = left >= fixed
+            && match view.is_wide {
+                true => view.table_lines() > 0 && view.size().checked_mul(LINE_HALVES).is_some_and(|size| size <= left),
+                // Fewer and fewer members have more and more further tags.
+                false => {
+                    (view.is_bare || view.members > 0)
+                        && (view.members == 0) == (view.further_max == 0)
+                        && counts().all(|count| count <= view.members)
+                        && counts().is_sorted_by(|more, fewer| more >= fewer)
+                        && view.size() <= left
+                }
+            };
+        is_consistent.then_some(view)
+    }
+
+    /// The descriptors of a node itself.
+    pub(super) fn rows(self) -> impl Iterator<Item = Row<'a>> {
+        let members = if self.is_wide { 0 } else { self.members };
+        self.is_bare.then(|| self.bare()).into_iter().chain((0..members).map(move |member| self.row(member)))
+    }
+
     /// The tags that all descriptors here share.
     #[inline(always)]
     pub(super) fn path_tags(&self) -> impl Iterator<Item = TagDigest> + use<'a> {
@@ -170,6 +197,12 @@ impl<'a> View<'a> {
     pub(super) fn may_have_child(&self, tag: TagDigest) -> bool {
         let (word, bit) = bit_of(tag);
         self.block.half(self.bitmap_line() * LINE_HALVES + word) & bit != 0
+    }
+
+    /// Whether a node has noted these numbers of words and of children, and is not empty.
+    pub(super) fn has_counts(&self, used: usize, children: usize) -> bool {
+        let is_noted = |at, count| self.block.half(at) as usize == count;
+        is_noted(USED_AT, used) && is_noted(CHILDREN_AT, children) && (children > 0 || self.is_bare)
     }
 
     /// The child of a tag.

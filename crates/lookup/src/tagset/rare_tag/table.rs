@@ -117,6 +117,24 @@ impl Table<'_> {
         words.map(|word| (TagDigest((word >> 32) as u32), BlockId(word as u32)))
     }
 
+    /// For a table from a file: whether it is as a writer leaves one that never lost a tag. `place` gives a tag's
+    /// position, or `None` if the tag has none here. Returns the number of words in use.
+    pub(super) fn check(self, place: impl Fn(TagDigest) -> Option<Mixed>) -> Option<usize> {
+        let mut used = 0;
+        for line in self.0 {
+            let words = line.0.each_ref().map(|word| word.load(Ordering::Relaxed));
+            let count = words.iter().take_while(|word| **word != 0).count();
+            if words[count..].iter().any(|word| *word != 0) {
+                return None;
+            }
+            used += count;
+        }
+        let is_found = |(tag, node)| place(tag).is_some_and(|place| self.find(tag, place) == Some(node));
+        // Words that are no tag's node are not among these.
+        let whole = self.iter().count() == used && used < self.0.len() * SLOTS && self.iter().all(is_found);
+        whole.then_some(used)
+    }
+
     /// Clears all words. No reader may use the table.
     pub(super) fn clear(self) {
         self.0.iter().flat_map(|line| &line.0).for_each(|word| word.store(0, Ordering::Relaxed));

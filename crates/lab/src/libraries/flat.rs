@@ -1,0 +1,143 @@
+//! A number for exactly this key.
+
+use std::collections::HashMap;
+
+use anyhow::bail;
+use byname_lookup::table::{FlatOptions, FlatReader, FlatTable, Unknown};
+use dsi_progress_logger::no_logging;
+use sux::bits::BitFieldVec;
+use sux::func::VFunc;
+
+use super::keys::Packed;
+use super::{Answer, Subject, value};
+
+pub const LIBRARIES: [&str; 7] =
+    ["byname", "byname-checked", "byname-exact", "std-hashmap", "hashbrown", "fst", "sux-vfunc"];
+
+/// Bits of a value.
+const BITS: u32 = 16;
+
+pub fn build<'k>(library: &str, keys: &'k Packed) -> anyhow::Result<Box<dyn Subject<&'k str> + 'k>> {
+    let pairs = || keys.iter().enumerate().map(|(i, key)| (key, value(i)));
+    let byname = |unknown| {
+        let options = FlatOptions { value_bits: BITS, unknown, ..FlatOptions::default() };
+        let table = FlatTable::load(&options, pairs(), &mut |_| {})?;
+        let reader = table.reader();
+        anyhow::Ok(Box::new(Byname { keys, table, reader }))
+    };
+    Ok(match library {
+        "byname" => byname(Unknown::Anything)?,
+        "byname-checked" => byname(Unknown::Refused { check_bits: 16 })?,
+        "byname-exact" => byname(Unknown::Exact)?,
+        "std-hashmap" => {
+            let map: HashMap<Box<str>, u16> = pairs().map(|(key, value)| (key.into(), value as u16)).collect();
+            Box::new(StdMap { keys, map })
+        }
+        "hashbrown" => {
+            let map: hashbrown::HashMap<_, _> = pairs().map(|(key, value)| (key.into(), value as u16)).collect();
+            Box::new(Hashbrown { keys, map })
+        }
+        // Keys are sorted, as it wants them.
+        "fst" => Box::new(Fst(fst::Map::from_iter(pairs().map(|(key, value)| (key, u64::from(value))))?)),
+        "sux-vfunc" => {
+            let (names, values): (Vec<&str>, Vec<u64>) = pairs().map(|(key, value)| (key, u64::from(value))).unzip();
+            Box::new(Vfunc(Function::try_par_new(&names, &values, no_logging![])?))
+        }
+        _ => bail!("no library is called '{library}'"),
+    })
+}
+
+/// The values of keys, by a map of all.
+pub fn right(keys: &Packed, questions: &[&str]) -> Vec<Answer> {
+    let all: HashMap<&str, usize> = keys.iter().zip(0..).collect();
+    questions.iter().map(|question| all.get(question).map(|key| value(*key))).collect()
+}
+
+struct Byname<'k> {
+    keys: &'k Packed,
+    table: FlatTable,
+    reader: FlatReader,
+}
+
+impl<'k> Subject<&'k str> for Byname<'k> {
+    fn ask(&mut self, questions: &[&'k str], answers: &mut Vec<Answer>) {
+        answers.extend(questions.iter().map(|question| self.reader.get(*question)));
+    }
+
+    fn ask_together(&mut self, questions: &[&'k str], answers: &mut Vec<Answer>) -> bool {
+        self.reader.get_all(questions, answers);
+        true
+    }
+
+    fn change(&mut self, keys: &[usize], remove: bool) -> anyhow::Result<bool> {
+        self.table.apply(keys.iter().map(|&i| (self.keys.get(i), (!remove).then(|| value(i)))))?;
+        Ok(true)
+    }
+}
+
+struct StdMap<'k> {
+    keys: &'k Packed,
+    map: HashMap<Box<str>, u16>,
+}
+
+impl<'k> Subject<&'k str> for StdMap<'k> {
+    fn ask(&mut self, questions: &[&'k str], answers: &mut Vec<Answer>) {
+        answers.extend(questions.iter().map(|question| self.map.get(*question).map(|value| u32::from(*value))));
+    }
+
+    fn change(&mut self, keys: &[usize], remove: bool) -> anyhow::Result<bool> {
+        for &i in keys {
+            let key = self.keys.get(i);
+            if remove {
+                self.map.remove(key)
+            } else {
+                self.map.insert(key.into(), value(i) as u16)
+            };
+        }
+        Ok(true)
+    }
+}
+
+struct Hashbrown<'k> {
+    keys: &'k Packed,
+    map: hashbrown::HashMap<Box<str>, u16>,
+}
+
+impl<'k> Subject<&'k str> for Hashbrown<'k> {
+    fn ask(&mut self, questions: &[&'k str], answers: &mut Vec<Answer>) {
+        answers.extend(questions.iter().map(|question| self.map.get(*question).map(|value| u32::from(*value))));
+    }
+
+    fn change(&mut self, keys: &[usize], remove: bool) -> anyhow::Result<bool> {
+        for &i in keys {
+            let key = self.keys.get(i);
+            if remove {
+                self.map.remove(key)
+            } else {
+                self.map.insert(key.into(), value(i) as u16)
+            };
+        }
+        Ok(true)
+    }
+}
+
+/// A static map.
+struct Fst(fst::Map<Vec<u8>>);
+
+impl<'k> Subject<&'k str> for Fst {
+    fn ask(&mut self, questions: &[&'k str], answers: &mut Vec<Answer>) {
+        answers.extend(questions.iter().map(|question| self.0.get(question).map(|value| value as u32)));
+    }
+}
+
+/// Values with as many bits as the largest needs.
+type Function = VFunc<str, BitFieldVec<Box<[u64]>>>;
+
+/// A static function: unknown keys get anything.
+struct Vfunc(Function);
+
+impl<'k> Subject<&'k str> for Vfunc {
+    fn ask(&mut self, questions: &[&'k str], answers: &mut Vec<Answer>) {
+        answers.extend(questions.iter().map(|question| Some(self.0.get(*question) as u32)));
+    }
+}

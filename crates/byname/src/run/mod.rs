@@ -57,7 +57,7 @@ use handover::{Arrival, Program};
 use health::{Health, Phase};
 use initial::Initial;
 use ports::Placed;
-use reload::{Router, Setup, WEB_THREAD};
+use reload::{Router, SECURE_THREAD, Setup, WEB_THREAD};
 use routing::{Measures, Routing, RoutingArgs};
 use socket_path::Surroundings;
 use start_up::StartUp;
@@ -69,7 +69,7 @@ use watch::Watch;
 const STACK_BYTES: usize = 2 << 20;
 /// Threads besides the packet threads: control, web, metrics for a collector, routing, signals, audit log, pulses, and those
 /// that watch the first ones.
-const THREADS: usize = 13;
+const THREADS: usize = 14;
 /// Address space for everything besides the tables. 64 MiB of it are for the first descriptors.
 const SPARE_BYTES: usize = 160 << 20;
 /// Upper limit on the rules that the FIB is sized for.
@@ -235,7 +235,12 @@ fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: I
     bound
         .notes
         .extend(capture.as_ref().map(|_| format!("all packets are captured in {}", config.capture.file.display())));
-    let table = StartUp { taken, state, ..start_up(&config, args.config, bound, initial.counts(), web.as_ref()) };
+    let mut secure = bound.secure.take();
+    if let Some(thread) = secure.as_mut().and_then(byname_secure::Secure::take_thread) {
+        process.watch(SECURE_THREAD, thread)?;
+    }
+    let certificate = secure.as_ref().map(|secure| secure.summary().fingerprint.base64());
+    let table = StartUp { taken, state, certificate, ..start_up(&config, args.config, bound, initial.counts(), web.as_ref()) };
     let push = push::start(&config, &control, routing.measures())?;
     let setup = Setup {
         config,
@@ -243,6 +248,7 @@ fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: I
         file,
         initial,
         web,
+        secure,
         push,
         health: Arc::clone(&health),
         levels,
@@ -300,6 +306,9 @@ fn start_up(
         memif: bound.memif,
         tcp: bound.tcp,
         websocket: bound.websocket,
+        wss: bound.wss,
+        quic: bound.quic,
+        certificate: None,
         unix: bound.unix,
         management: describe_rights(config),
         pit_entries: config.tables.pit_entries,

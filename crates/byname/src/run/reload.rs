@@ -9,7 +9,7 @@ mod apply;
 mod interfaces;
 mod tables;
 
-pub use apply::WEB_THREAD;
+pub use apply::{SECURE_THREAD, WEB_THREAD};
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -50,6 +50,8 @@ pub struct Setup {
     pub initial: Initial,
     /// The server of metrics. Its thread is watched.
     pub web: Option<WebServer>,
+    /// Serves encrypted faces. Its thread is watched.
+    pub secure: Option<byname_secure::Secure>,
     /// Sends metrics to a collector.
     pub push: Option<Push>,
     /// What it tells supervisors.

@@ -27,12 +27,16 @@ impl StreamPort {
             let descriptor = entrance.listener.as_fd().try_clone_to_owned().ok()?;
             Some(SharedSocket { record, descriptor })
         };
-        self.entrances.iter().filter_map(share).collect()
+        self.entrances.iter().filter_map(share).chain(self.outer.iter().filter_map(|outer| outer.share(self.name()))).collect()
     }
 
     /// What another process needs to go on with a face.
     pub(super) fn give(&self, now: Ticks, face: FaceId) -> Option<HandedFace> {
         let connection = self.slots[*self.faces.get(&face)? as usize].as_deref()?;
+        if matches!(self.kind, Kind::SecureWebSocket | Kind::Quic) {
+            // Its keys are with another thread of this process, and stay there.
+            return None;
+        }
         let record = FaceRecord {
             id: face.0,
             thread: 0,
@@ -78,7 +82,7 @@ impl StreamPort {
 
     fn socket_of(&self, descriptor: OwnedFd) -> super::socket::Socket {
         match self.kind {
-            Kind::Unix => super::socket::Socket::unix_of(descriptor),
+            Kind::Unix | Kind::SecureWebSocket | Kind::Quic => super::socket::Socket::unix_of(descriptor),
             Kind::Tcp | Kind::WebSocket => super::socket::Socket::tcp_of(descriptor),
         }
     }

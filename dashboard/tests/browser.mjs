@@ -60,7 +60,7 @@ after(async () => {
 
 const open = async (name) => {
   await page.evaluate((hash) => (location.hash = `#/${hash}`), name);
-  await page.getByText(PAGES[name] ?? '', { exact: false }).first().waitFor();
+  await page.getByText(PAGES[name] ?? '', { exact: false }).filter({ visible: true }).first().waitFor();
 };
 
 async function shot(name) {

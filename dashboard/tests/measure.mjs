@@ -3,9 +3,10 @@
 //     BYNAME_BIN=target/release/byname node dashboard/tests/measure.mjs [ROUTES] [FACES] [SECONDS] [--record]
 //
 // Frames in a second while the tree of routes and the list of faces scroll; the share of a processor that the web thread
-// and the control thread take while a page is open; and the pings in a second that the router answers with and without the
-// requests of an open page, alternating. A browser on the same machine would take processor time from the router, so this
-// process sends the requests of the page Overview then. Prints one JSON object; with `--record`, one line for docs/records.
+// and the control thread take while a page is open; and the pings in a second that the router answers, and the time that
+// its packet thread takes for each, with and without the requests of an open page, alternating. A browser on the same
+// machine would take processor time from the router, so this process sends the requests of the page Overview then. Prints
+// one JSON object; with `--record`, one line for docs/records.
 
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -17,6 +18,10 @@ const words = process.argv.slice(2);
 const [routes = 1_000_000, faces = 10_000, seconds = 10] = words.filter((word) => word !== '--record').map(Number);
 const browserPath = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/google-chrome'].find((path) => path && existsSync(path));
 const ROUNDS = 5;
+/** Clients that ping, each up to a thousand times a second: about all that two processors can serve. */
+const CLIENTS = 48;
+/** Name of the only packet thread. */
+const PACKETS = 'byname-packets';
 
 /** The result as one line, with the fields that the lines of byname-lab have. `commit` is that of the router. */
 function record(result, load, date) {
@@ -34,7 +39,7 @@ function record(result, load, date) {
     command: `node dashboard/tests/measure.mjs ${words.join(' ')}`,
     load_average: +load.toFixed(2),
     quick: false,
-    parameters: { routes, faces, seconds, rounds: ROUNDS },
+    parameters: { routes, faces, seconds, rounds: ROUNDS, clients: CLIENTS },
     routes,
     faces,
   };
@@ -45,7 +50,9 @@ function record(result, load, date) {
   for (const [page, of] of Object.entries(result.shares)) {
     for (const thread of ['web', 'control']) line[`${thread}_share_${page}`] = of[`byname-${thread}`];
   }
-  for (const name of ['open', 'closed', 'ratio']) line[`satisfied_per_s_${name}`] = result.satisfied_per_s[name];
+  for (const figure of ['satisfied_per_s', 'packet_us']) {
+    for (const name of ['open', 'closed', 'ratio']) line[`${figure}_${name}`] = result[figure][name];
+  }
   return JSON.stringify(line);
 }
 
@@ -106,7 +113,8 @@ try {
   // As many pings as the router answers: each ping waits for its answer, so many clients ask at a time.
   router.start('ping-server', '/load');
   await wait(2);
-  for (let n = 0; n < 8; n++) router.start('ping', '/load', '--interval', '1', '--quiet');
+  const ask = () => router.start('ping', '/load', '--interval', '1', '--quiet');
+  for (let n = 0; n < 8; n++) ask();
   const page = await (await browser.newContext({ viewport: { width: 1440, height: 900 } })).newPage();
   const show = async (hash) => {
     await page.goto('about:blank');
@@ -114,7 +122,7 @@ try {
     await page.evaluate((hash) => (location.hash = hash), hash);
     await wait(3);
   };
-  const result = { processor: cpus()[0].model, processors: cpus().length, routes, faces, frames: {}, shares: {}, satisfied_per_s: {} };
+  const result = { processor: cpus()[0].model, processors: cpus().length, routes, faces, frames: {}, shares: {} };
   await show('#/routes');
   for (const name of ['/example', '/example/video', '/example/video/0']) {
     await page.getByRole('button', { name: `Names below ${name}`, exact: true }).click();
@@ -130,23 +138,30 @@ try {
   await page.goto('about:blank');
   result.shares.closed = await shares(router.pid, () => wait(seconds));
   const live = async () => JSON.parse(await (await fetch(`${router.url}/api/v1/live`)).text());
-  const rate = async () => {
-    const before = await live();
+  const found = { open: [], closed: [] };
+  const measure = async (list) => {
+    const before = [await live(), threadTimes(router.pid)[PACKETS]];
     await wait(seconds);
-    const after = await live();
-    return ((after.satisfied_interests - before.satisfied_interests) * 1000) / (after.at_ms - before.at_ms);
+    const after = [await live(), threadTimes(router.pid)[PACKETS]];
+    const satisfied = after[0].satisfied_interests - before[0].satisfied_interests;
+    list.push({ per_s: (satisfied * 1000) / (after[0].at_ms - before[0].at_ms), us: ((after[1] - before[1]) * 1e6) / satisfied });
   };
-  const rates = { open: [], closed: [] };
+  for (let n = 8; n < CLIENTS; n++) ask();
+  await wait(2);
   for (let round = 0; round < ROUNDS; round++) {
     const asked = [
       setInterval(() => fetch(`${router.url}/api/v1/live`).then((answer) => answer.text()), 1000),
       setInterval(() => fetch(`${router.url}/api/v1/faces?sort=bytes_per_s&desc=1&limit=6`).then((answer) => answer.text()), 2000),
     ];
-    rates.open.push(await rate());
+    await measure(found.open);
     asked.forEach(clearInterval);
-    rates.closed.push(await rate());
+    await measure(found.closed);
   }
-  result.satisfied_per_s = { open: median(rates.open), closed: median(rates.closed), ratio: +(median(rates.open) / median(rates.closed)).toFixed(4), rounds: rates };
+  for (const [figure, of, digits] of [['satisfied_per_s', 'per_s', 0], ['packet_us', 'us', 3]]) {
+    const [open, closed] = [found.open, found.closed].map((list) => median(list.map((round) => round[of])));
+    result[figure] = { open: +open.toFixed(digits), closed: +closed.toFixed(digits), ratio: +(open / closed).toFixed(4) };
+  }
+  result.rounds = found;
   console.log(words.includes('--record') ? record(result, load, date) : JSON.stringify(result, null, 2));
 } finally {
   await browser.close();

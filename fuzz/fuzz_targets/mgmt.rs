@@ -9,6 +9,7 @@ use byname_control::mgmt::tlv::trees::TreePlace;
 use byname_control::mgmt::tlv::{self as mgmt, Element};
 use byname_control::mgmt::{Management, Moment};
 use byname_control::security::{Authorizer, Certificate, Signer};
+use byname_control::tags::message::{self, DescriptorList, Update};
 use byname_control::tags::{TagLimits, TagRouting};
 use byname_face::{ForwarderHandle, IoConfig, Running};
 use byname_forward::tables::Tables;
@@ -21,8 +22,11 @@ use byname_wire::{Component, Data, Name, NameHashKey};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 
-const VERBS: [(&str, &str); 23] = [
+const VERBS: [(&str, &str); 26] = [
     ("tags", "place"),
+    ("tags", "advertise"),
+    ("tags", "withdraw"),
+    ("tags", "locators"),
     ("faces", "create"),
     ("faces", "update"),
     ("faces", "destroy"),
@@ -160,7 +164,29 @@ fn place(bytes: &[u8]) {
     assert_eq!(again.numberings.last(), place.numberings.last());
 }
 
+/// What neighbours on a tree tell each other, and what applications are told.
+fn tags(bytes: &[u8]) {
+    if let Ok(update) = Update::decode(bytes) {
+        let mut lists = [DescriptorList::default(), DescriptorList::default()];
+        let all = [&update.advertised, &update.withdrawn];
+        let fits = lists.iter_mut().zip(all).all(|(list, of)| of.iter().all(|descriptor| list.push(descriptor)));
+        if fits {
+            let [advertised, withdrawn] = &lists;
+            let again =
+                Update::encode(update.tree, update.session, update.sequence, update.echo, advertised, withdrawn);
+            assert_eq!(Update::decode(&again), Ok(update));
+        }
+    }
+    if let Ok(session) = message::decode_session(bytes) {
+        assert_eq!(message::decode_session(&message::encode_session(session)), Ok(session));
+    }
+    if let Ok(addresses) = message::decode_locators(bytes) {
+        assert_eq!(message::decode_locators(&message::encode_locators(&addresses)), Ok(addresses));
+    }
+}
+
 fuzz_target!(|input: Input| {
+    tags(&input.element);
     element::<mgmt::ControlParameters>(&input.element);
     element::<mgmt::ControlResponse>(&input.element);
     place(&input.element);

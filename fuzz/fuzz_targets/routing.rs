@@ -4,12 +4,14 @@
 
 use byname_routing::status::HelloState;
 use byname_routing::tlv::{self, SeqNoEntry};
+use byname_routing::trees::Message;
+use byname_routing::trees::message::{Entry, PUBLIC_KEY_BYTES, RouterKey, Span};
 use byname_routing::version::Main;
 use byname_routing::{Action, Command, Config, Event, Hello, NeighbourSettings, Policy, Router, Validity};
 use byname_trust::{Moment, Signer};
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::{Interest, InterestBuilder};
-use byname_wire::{Component, FaceId, Name, NameRef};
+use byname_wire::{Component, FaceId, Label, Name, NameRef, TreeId};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 
@@ -40,6 +42,14 @@ enum Step {
         number: u8,
         boot: u8,
         uri: bool,
+    },
+    Trees {
+        router: u8,
+        face: u8,
+        number: u8,
+        heard: [u8; 2],
+        key: Option<u8>,
+        entries: Vec<TreeEntry>,
     },
     Vector {
         sender: u8,
@@ -101,6 +111,38 @@ enum Step {
         ms: u32,
         back: bool,
     },
+}
+
+#[derive(Arbitrary, Debug)]
+struct TreeEntry {
+    tree: u8,
+    root: u8,
+    priority: u8,
+    cost: u8,
+    path: Vec<u8>,
+    is_child: bool,
+    numbers: [u32; 2],
+    has: Option<(u32, u32)>,
+    gives: Option<(u32, u32)>,
+}
+
+impl TreeEntry {
+    fn entry(self) -> Entry {
+        let span = |(first, len)| Span { label: Label::new(first), len };
+        let is_right = |(first, len): &(u32, u32)| *len > 0 && first.checked_add(len - 1).is_some();
+        Entry {
+            tree: TreeId(u32::from(self.tree % 4)),
+            priority: u64::from(self.priority),
+            root: router_name(self.root),
+            cost: u64::from(self.cost),
+            path: self.path.into_iter().take(70).map(|n| RouterKey::of(router_name(n).as_ref())).collect(),
+            is_child: self.is_child,
+            nodes: self.numbers[0],
+            wants: self.numbers[1],
+            has: self.has.filter(is_right).map(span),
+            gives: self.gives.filter(is_right).map(span),
+        }
+    }
 }
 
 fn router_name(n: u8) -> Name {
@@ -215,6 +257,22 @@ fn step(stage: &mut Stage, step: Step) {
             let data = DataBuilder::new(name.parse().unwrap()).content(hello.encode());
             stage.say("/localhop/net/32=DV/32=ADS/32=HELLO", &data, face);
         }
+        Step::Trees { router, face, number, heard, key, entries } => {
+            let message = Message {
+                receiver: RouterKey::of(router_name(0).as_ref()),
+                boot: BOOT,
+                number: u64::from(number),
+                version: u64::from(number),
+                heard: (BOOT + u64::from(heard[0] % 2), u64::from(heard[1])),
+                asks: number % 2 == 0,
+                key: key.map(|byte| [byte; PUBLIC_KEY_BYTES]),
+                answered_key: None,
+                entries: entries.into_iter().take(4).map(TreeEntry::entry).collect(),
+            };
+            let name = format!("/localhop{}/32=DV/32=ADV/32=TREE", router_name(router));
+            let data = DataBuilder::new(name.parse().unwrap()).content(message.encode());
+            stage.say("/localhop/net/32=DV/32=ADS/32=TREE", &data, face);
+        }
         Step::Vector { sender, face, entries } => {
             let mut out = Vec::new();
             for (router, boot, seq) in entries.into_iter().take(50) {
@@ -304,6 +362,7 @@ fn step_of_host(stage: &mut Stage, step: Step) {
         }
         Step::Command { what } => stage.tell(Event::Command(match what {
             0 => Command::Stop,
+            1 => Command::Recheck,
             n if n % 2 == 0 => Command::Resync,
             _ => Command::ClearDamping,
         })),
@@ -338,6 +397,8 @@ fuzz_target!(|steps: Vec<Step>| {
     config.limits.prefixes = LIMIT;
     config.limits.local_prefixes = LIMIT;
     config.limits.boots_per_router = 3;
+    config.trees.count = 2;
+    config.trees.neighbours_max = LIMIT;
     let now = Moment { ms: 1_000, unix_ms: BOOT * 1000 };
     let router = Router::new(config, Signer::digest(), now).unwrap();
     let mut stage = Stage { router, now, last: None, untrusted: 0, nonce: 0 };
@@ -350,6 +411,7 @@ fuzz_target!(|steps: Vec<Step>| {
         // Prefixes of others, of this host, and a route for the publications of each router. A full table still has room
         // for the fair share of each router.
         assert!(status.prefixes <= 5 * LIMIT, "{}", status.prefixes);
+        assert!(stage.router.places().iter().all(|place| place.neighbours.len() <= LIMIT));
     }
     stage.router.explain(NameRef::new(prefix(7).value()).unwrap());
     for prefix in stage.router.prefixes(None, 1000) {

@@ -1,9 +1,10 @@
 """How long a cut costs: `measure_convergence.py [--kinds byname,ndnd] [--sizes 3,10,50] [--rounds N] [--out FILE]`.
 
-For each kind and size, routers stand in a triangle or a grid, each in a network namespace. A client at the first pings a
-producer at the second, 100 times a second, over the link between them. Packets then get lost on that link, and no end
-is told. N (10) times, the link is cut for some seconds, and heals. Prints one line of JSON for each kind and size: the
-pings lost in each cut, and their median, p99 and most, in pings and in ms.
+For each size, networks of each kind are made in turn, until each kind had N (10) cuts. Routers stand in a triangle or a
+grid, each in a network namespace. A client at the first pings a producer at the second, 100 times a second, over the
+link between them. At some moment packets get lost on that link, and no end is told. It heals when 200 pings in a row
+were answered. A network has at most three cuts, because byname damps links that flap. Prints one line of JSON for each
+kind and size: the pings lost in each cut, and their median, p99 and most, in pings and in ms.
 
 Both kinds have the same intervals where they have them (advertisements each second, 4 s until a silent neighbour is
 dead). byname's routers have keys; ndnd's believe everybody. $NDND_BIN names ndnd. Needs root, and a quiet machine.
@@ -12,30 +13,60 @@ dead). byname's routers have keys; ndnd's believe everybody. $NDND_BIN names ndn
 import argparse
 import json
 import math
+import os
+import random
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from networks import AnyRouter, answers, client, environment, network, wait_until
+from networks import ADVERTISE_MS, DEAD_MS, AnyRouter, answers, client, environment, network, wait_until
 from router import binary
 
 INTERVAL_MS = 10
+TIMEOUT_MS = 500
 BEFORE_S = 1.0
+# Answers in a row that end a cut.
+SETTLED = 200
+# Cuts of one link before byname would damp it.
+CUTS_MAX = 3
 
 
-def lost_pings(near: AnyRouter, cut_s: float, cut) -> int:
-    """Pings for `cut_s` seconds after a cut. Returns how many were not answered."""
-    count = int((BEFORE_S + cut_s) * 1000 / INTERVAL_MS)
+def lost_pings(near: AnyRouter, patience_s: float, cut) -> int:
+    """Pings until a cut is overcome. Returns how many of those sent after it were not answered."""
     ping = subprocess.Popen(
-        [str(binary()), "ping", "/app/far", "-c", str(count), "-i", str(INTERVAL_MS), "--timeout", "500", "--json"],
-        env=environment(near), stdout=subprocess.PIPE,
+        [str(binary()), "ping", "/app/far", "-i", str(INTERVAL_MS), "--timeout", str(TIMEOUT_MS)],
+        env=environment(near), stdout=subprocess.PIPE, text=True,
     )
-    time.sleep(BEFORE_S)
-    cut()
-    told = json.loads(ping.communicate(timeout=120)[0])
-    return told["transmitted"] - told["received"]
+    # The cut falls on any moment between two hellos.
+    cut_at = time.monotonic() + BEFORE_S + random.random()
+
+    def cut_then() -> None:
+        time.sleep(max(0.0, cut_at - time.monotonic()))
+        cut()
+
+    with ThreadPoolExecutor(1) as pool:
+        cutting = pool.submit(cut_then)
+        lost, answered = 0, 0
+        # Lines are read as they come. A ping without an answer says so only when its time is over.
+        since = {"content": cut_at, "nack": cut_at, "timeout": cut_at + TIMEOUT_MS / 1000}
+        for line in ping.stdout:
+            now = time.monotonic()
+            assert now < cut_at + patience_s, f"{near.name}: no way around after {patience_s} s, {lost} pings lost"
+            kind = next((kind for kind in since if line.startswith(kind)), None)
+            if kind is None or now < since[kind]:
+                continue
+            lost, answered = (lost, answered + 1) if kind == "content" else (lost + 1, 0)
+            # Without a loss, go on longer: the first to be lost may not have said so yet.
+            if answered >= SETTLED * (1 if lost else 5):
+                break
+        cutting.result()
+    ping.send_signal(signal.SIGINT)
+    ping.communicate(timeout=10)
+    return lost
 
 
 def percentile(values: list[int], share: float) -> int:
@@ -51,23 +82,49 @@ def links(size: int) -> list[tuple[int, int]]:
     return right + [(i, i + width) for i in range(size - width)]
 
 
-def measure(kind: str, size: int, rounds: int, cut_s: float) -> dict:
+def cuts(kind: str, size: int, count: int, patience_s: float) -> list[int]:
+    """Cuts in one network. Returns the pings lost in each."""
     with tempfile.TemporaryDirectory(prefix="byname-") as folder, \
             network(Path(folder), [kind] * size, links(size), with_keys=kind == "byname") as net:
         near, far = net.routers[:2]
         with client(far, str(binary()), "ping-server", "--announce", "/app/far"):
             wait_until(lambda: answers(near, "/app/far"), "the first answer", 120)
-            time.sleep(5)
             lost = []
-            for _ in range(rounds):
-                lost.append(lost_pings(near, cut_s, lambda: net.set_link(0, 1, up=False)))
+            for _ in range(count):
+                # Until the direct link is used, and all other routers know their ways.
+                time.sleep(4 + size / 10)
+                lost.append(lost_pings(near, patience_s, lambda: net.set_link(0, 1, up=False)))
                 net.set_link(0, 1, up=True)
-                wait_until(lambda: answers(near, "/app/far"), "an answer after the cut", 120)
-                # Until the direct link is used again. Links that flap would be damped.
-                time.sleep(65 if kind == "byname" and len(lost) % 3 == 0 else 5)
+    return lost
+
+
+def measure(kinds: list[str], size: int, rounds: int, patience_s: float) -> list[dict]:
+    lost: dict[str, list[int]] = {kind: [] for kind in kinds}
+    load = os.getloadavg()[0]
+    while any(len(lost[kind]) < rounds for kind in kinds):
+        for kind in kinds:
+            more = cuts(kind, size, min(CUTS_MAX, rounds - len(lost[kind])), patience_s)
+            lost[kind] += more
+            print(f"{size} {kind}: {more}", file=sys.stderr, flush=True)
+    return [line(kind, size, rounds, lost[kind], load) for kind in kinds]
+
+
+def line(kind: str, size: int, rounds: int, lost: list[int], load: float) -> dict:
     figures = {"p50": percentile(lost, 0.5), "p99": percentile(lost, 0.99), "max": max(lost)}
-    ms = {f"{name}_ms": value * INTERVAL_MS for name, value in figures.items()}
-    return {"kind": kind, "routers": size, "cuts": rounds, "lost": lost, **figures, **ms}
+    model = [line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
+    version = subprocess.run([str(binary()), "--version"], capture_output=True, text=True, check=True).stdout
+    return {
+        "experiment": "convergence", "kind": kind, "routers": size, "links": len(links(size)), "cuts": rounds,
+        "lost": lost, **figures, **{f"{name}_ms": value * INTERVAL_MS for name, value in figures.items()},
+        "parameters": {
+            "interval_ms": INTERVAL_MS, "timeout_ms": TIMEOUT_MS, "advertise_ms": ADVERTISE_MS, "dead_ms": DEAD_MS,
+            "settled": SETTLED, "keys": kind == "byname",
+        },
+        "command": " ".join(["measure_convergence.py", *sys.argv[1:]]),
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "cpu": model[0] if model else "unknown",
+        "cores": os.cpu_count(), "kernel": os.uname().release, "load_average": load,
+        "commit": version[version.find("(") + 1:version.find(")")],
+    }
 
 
 def main() -> None:
@@ -75,12 +132,12 @@ def main() -> None:
     parser.add_argument("--kinds", default="byname,ndnd")
     parser.add_argument("--sizes", default="3,10,50")
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--cut", type=float, default=15.0, help="seconds that a link stays cut")
+    parser.add_argument("--patience", type=float, default=60.0, help="seconds until a cut must be overcome")
     parser.add_argument("--out", type=argparse.FileType("a"), default=sys.stdout)
     options = parser.parse_args()
     for size in map(int, options.sizes.split(",")):
-        for kind in options.kinds.split(","):
-            print(json.dumps(measure(kind, size, options.rounds, options.cut)), file=options.out, flush=True)
+        for figures in measure(options.kinds.split(","), size, options.rounds, options.patience):
+            print(json.dumps(figures), file=options.out, flush=True)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,11 @@ does with `keychain: insecure`, unless the network is made with keys.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -38,6 +40,7 @@ class NdndRouter:
         self.directory, self.name, self.netns, self.port = directory, name, netns, 6363
         self.socket_path = directory / f"{name}.sock"
         self.neighbours: list[str] = []
+        self.keys: Path | None = None
         self.processes: list[subprocess.Popen[bytes]] = []
 
     @property
@@ -68,8 +71,13 @@ class NdndRouter:
             "fw": {"threads": 1},
         })
         wait_until(self.socket_path.exists, "ndnd's socket", 10)
+        trust = {"keychain": "insecure", "trust_anchors": []}
+        if self.keys:
+            anchor = re.search("Name: (.*)", (self.keys / "anchor.cert").read_text())
+            assert anchor
+            trust = {"keychain": f"dir://{self.keys}", "trust_anchors": [anchor[1]]}
         self._run("dv", {"dv": {
-            "network": NETWORK, "router": f"{NETWORK}/{self.name}", "keychain": "insecure", "trust_anchors": [],
+            "network": NETWORK, "router": f"{NETWORK}/{self.name}", **trust,
             "advertise_interval": ADVERTISE_MS, "router_dead_interval": DEAD_MS,
             "neighbors": [{"uri": uri} for uri in self.neighbours],
         }})
@@ -132,25 +140,51 @@ class Network:
                 _ip("-n", space, "neigh", "replace", peer, "lladdr", "02:00:00:00:00:99", "dev", device, "nud", "permanent")
 
 
-def keys_for(directory: Path, names: list[str]) -> Path:
-    """Folders with keys of these routers."""
-    subprocess.run(
-        [str(binary()), "key", "--folder", str(directory / "anchor"), "network", NETWORK, *names,
-         "--out", str(directory / "keys")], check=True, capture_output=True,
-    )
-    return directory / "keys"
+def piped(*command: str, stdin: bytes = b"") -> bytes:
+    """Runs a command that must succeed. Returns its output."""
+    done = subprocess.run(command, input=stdin, capture_output=True)
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr.decode()}"
+    return done.stdout
+
+
+def pem(base64_text: bytes) -> bytes:
+    """A certificate of `byname key` in the form of ndnd."""
+    return piped(NDND, "sec", "pem-encode", stdin=base64.b64decode(base64_text))
+
+
+def keys_for(directory: Path, kinds: list[str], names: list[str]) -> Path:
+    """Folders with keys of these routers, by one anchor. Routers of ndnd have keys that ndnd has made."""
+    folder, anchor = directory / "keys", ("--folder", str(directory / "anchor"))
+    key = (str(binary()), "key", *anchor)
+    piped(*key, "anchor", NETWORK)
+    ours = [name for name, kind in zip(names, kinds) if kind == "byname"]
+    if ours:
+        piped(*key, "network", NETWORK, *ours, "--out", str(folder))
+    for name in set(names) - set(ours):
+        own = folder / name
+        own.mkdir(parents=True)
+        secret, request = own / "router.key", directory / f"{name}.request"
+        secret.write_bytes(piped(NDND, "sec", "keygen", f"{NETWORK}/{name}/32=DV", "ed25519"))
+        request.write_bytes(piped(NDND, "sec", "sign-cert", str(secret), stdin=secret.read_bytes()))
+        (own / "router.cert").write_bytes(pem(piped(*key, "sign", str(request))))
+        (own / "anchor.cert").write_bytes(pem(piped(*key, "show", NETWORK, "--certificate")))
+    return folder
 
 
 @contextlib.contextmanager
 def network(
     directory: Path, kinds: list[str], edges: list[tuple[int, int]], with_keys: bool = False,
+    cut: tuple[int, int] | None = None,
 ) -> Iterator[Network]:
-    """Routers of these kinds, `byname` or `ndnd`, with a link for each edge. The first end of an edge names the other."""
+    """Routers of these kinds, `byname` or `ndnd`, with a link for each edge. The first end of an edge names the other.
+
+    The link `cut` is down when the routers start.
+    """
     spaces = [f"bnet-{os.getpid()}-{i}" for i in range(len(kinds))]
     with contextlib.ExitStack() as stack:
         routers: list[AnyRouter] = []
         names = [f"{kind[0]}{i}" for i, kind in enumerate(kinds)]
-        keys = keys_for(directory, names) if with_keys else None
+        keys = keys_for(directory, kinds, names) if with_keys else None
         for kind, name, space in zip(kinds, names, spaces):
             _ip("netns", "add", space)
             stack.callback(_ip, "netns", "del", space)
@@ -159,7 +193,7 @@ def network(
                 routers.append(NdndRouter(directory, name, space))
             else:
                 routers.append(BynameRouter(directory, name=name, netns=space))
-                routers[-1].keys = keys / name if keys else None
+            routers[-1].keys = keys / name if keys else None
         made = Network(routers)
         for number, (near, far) in enumerate(edges):
             ends = ((near, f"to{far}", 1), (far, f"to{near}", 2))
@@ -171,6 +205,8 @@ def network(
             made.links[near, far] = (spaces[near], f"to{far}", f"10.77.{number}.2")
             made.links[far, near] = (spaces[far], f"to{near}", f"10.77.{number}.1")
             routers[near].neighbours.append(f"udp://10.77.{number}.2:{routers[far].port}")
+        if cut:
+            made.set_link(*cut, up=False)
         for router in routers:
             stack.enter_context(router)
         yield made

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import os
 import shutil
 import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -19,6 +21,8 @@ from ndn.encoding import Name, parse_data, parse_tl_num
 from ndn.security import Sha256WithEcdsaSigner
 
 from router import binary
+
+NDND = os.environ.get("NDND_BIN", "")
 
 
 def key(folder: Path, *args: str, stdin: bytes = b"") -> bytes:
@@ -112,6 +116,62 @@ def test_safe_bags_open_elsewhere_and_those_of_openssl_open_here(network: Path, 
     # The key is good for signing: a request of it verifies.
     request = base64.b64decode(key(other, "request", "/example/alice"))
     assert is_signed_by(request, bytes(parse_certificate(request).content))
+
+
+def pyndnsec(folder: Path, *args: str) -> str:
+    """Runs `pyndnsec` with a keychain in this folder. It must succeed, and it does not always tell by its exit code."""
+    tool = [sys.executable, "-m", "ndn.bin.sec", "--pib", "pib-sqlite3", "--path", str(folder), "--tpm", "tpm-file",
+            "--tpm-path", str(folder / "tpm")]
+    done = subprocess.run([*tool, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_pyndnsec_and_we_sign_for_each_other(network: Path, tmp_path: Path) -> None:
+    keychain, ours = tmp_path / "pyndnsec", tmp_path / "ours"
+    pyndnsec(keychain, "init")
+    pyndnsec(keychain, "new-item", "/example/py")
+    request, signed = tmp_path / "py.req", tmp_path / "py.cert"
+    request.write_text(pyndnsec(keychain, "get-signreq", "/example/py"))
+    signed.write_bytes(key(network, "sign", str(request)))
+    # It says nothing if it takes the certificate.
+    assert pyndnsec(keychain, "import-cert", str(signed)) == ""
+    listed = pyndnsec(keychain, "list", "-c")
+    assert Name.to_str(parse_certificate(base64.b64decode(signed.read_bytes())).name) in listed
+
+    request.write_bytes(key(ours, "request", "/example/py/bob"))
+    signed.write_text(pyndnsec(keychain, "sign-cert", "-i", "py", "/example/py", str(request)))
+    key(ours, "install", str(signed))
+    told = key(ours, "show", "/example/py/bob").decode()
+    assert "signed by    /example/py/KEY/" in told, told
+
+
+def ndnd_sec(*args: str, stdin: bytes = b"") -> bytes:
+    done = subprocess.run([NDND, "sec", *args], input=stdin, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+@pytest.mark.skipif(not NDND, reason="NDND_BIN names no ndnd to test with")
+@pytest.mark.parametrize("kind", ["ed25519", "ecc secp256r1", "rsa 2048"])
+def test_ndnd_and_we_sign_for_each_other(network: Path, tmp_path: Path, kind: str) -> None:
+    secret, request, signed = tmp_path / "nd.key", tmp_path / "nd.req", tmp_path / "nd.cert"
+    secret.write_bytes(ndnd_sec("keygen", "/example/nd", *kind.split()))
+    request.write_bytes(ndnd_sec("sign-cert", str(secret), stdin=secret.read_bytes()))
+    ours = key(network, "sign", str(request))
+    certificate = ndnd_sec("pem-encode", stdin=base64.b64decode(ours))
+    assert b"SignerKey: /example/KEY/" in certificate
+    assert base64.b64decode(ours) == ndnd_sec("pem-decode", stdin=certificate)
+    keychain = tmp_path / "keychain"
+    keychain.mkdir()
+    ndnd_sec("key-import", f"dir://{keychain}", stdin=secret.read_bytes() + certificate)
+    assert b"/example/nd/KEY/" in ndnd_sec("key-list", f"dir://{keychain}")
+
+    requested = base64.b64decode(key(tmp_path / "ours", "request", "/example/nd/bob"))
+    signed.write_bytes(ndnd_sec("sign-cert", "--issuer", "nd", str(secret), stdin=ndnd_sec("pem-encode", stdin=requested)))
+    key(tmp_path / "ours", "install", str(signed))
+    told = key(tmp_path / "ours", "show", "/example/nd/bob").decode()
+    assert "signed by    /example/nd/KEY/" in told, told
 
 
 def test_python_ndn_and_we_compile_schemas_to_the_same(tmp_path: Path) -> None:

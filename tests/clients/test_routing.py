@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from networks import NDND, AnyRouter, client, environment, network, run, wait_until
+from networks import NDND, NETWORK, AnyRouter, client, environment, network, run, wait_until
 from router import binary
 
 # ndn-dv repeats the state of its prefixes every 27 to 33 s. A neighbour may miss what was said before its routes.
@@ -30,13 +30,13 @@ def fetches(router: AnyRouter, name: str, raw: bytes) -> bool:
     return run(router, NDND, "cat", name).stdout == raw
 
 
-def ring(directory: Path, kinds: list[str], size: int) -> None:
+def ring(directory: Path, kinds: list[str], size: int, with_keys: bool = False) -> None:
     """Prefixes from both kinds of routers reach all others. A cut and its healing cost a running fetch nothing."""
     raw = os.urandom(size)
     source = directory / "object"
     source.write_bytes(raw)
     last = len(kinds) - 1
-    with network(directory, kinds, RING[len(kinds)]) as net:
+    with network(directory, kinds, RING[len(kinds)], with_keys) as net:
         first, other = net.routers[0], net.routers[last]
         with client(first, NDND, "put", "--expose", "/app/first", stdin=source), \
                 client(other, NDND, "put", "--expose", "/app/last", stdin=source):
@@ -66,9 +66,46 @@ def test_small_ring_of_both(directory: Path, kinds: list[str]) -> None:
 
 @needs_ndnd
 @pytest.mark.netns
+def test_small_ring_of_both_with_keys(directory: Path) -> None:
+    """Each kind makes its own keys, byname's anchor signs them all, and each kind believes the other."""
+    ring(directory, ["byname", "ndnd", "byname"], 40_000, with_keys=True)
+
+
+@needs_ndnd
+@pytest.mark.netns
 @pytest.mark.long
 def test_ring_of_three_each(directory: Path) -> None:
     ring(directory, ["byname", "ndnd", "byname", "ndnd", "byname", "ndnd"], 3_000_000)
+
+
+def knows(router: AnyRouter, others: list[AnyRouter]) -> bool:
+    """Whether a router has routes to all others: so ndnd's scenarios find out whether routing has converged."""
+    told = run(router, NDND, "fw", "route-list").stdout.decode()
+    return all(f"{NETWORK}/{other.name}" in told for other in others if other is not router)
+
+
+@needs_ndnd
+@pytest.mark.netns
+@pytest.mark.parametrize("late", ["byname", "ndnd"])
+def test_router_that_joins_late(directory: Path, late: str) -> None:
+    """ndnd's scenario 002: a router whose only link is down at first. Then, as in scenario 001, objects go both ways."""
+    raw = os.urandom(200_000)
+    source = directory / "object"
+    source.write_bytes(raw)
+    kinds = ["byname", "ndnd", "byname", late]
+    with network(directory, kinds, [*RING[3], (2, 3)], cut=(2, 3)) as net:
+        *others, joining = net.routers
+        with client(others[0], NDND, "put", "--expose", "/net/first/test", stdin=source), \
+                client(joining, NDND, "put", "--expose", "/net/late/test", stdin=source):
+            for router in others:
+                wait_until(lambda: knows(router, others), f"routes at {router.name}", SYNC_S)
+            assert not any(knows(router, [joining]) for router in others) and not knows(joining, others)
+            net.set_link(2, 3, up=True)
+            for router in net.routers:
+                wait_until(lambda: knows(router, net.routers), f"all routes at {router.name}", SYNC_S)
+            wait_until(lambda: fetches(joining, "/net/first/test", raw), "an object for the late one", SYNC_S)
+            for router in others:
+                wait_until(lambda: fetches(router, "/net/late/test", raw), f"its object at {router.name}", SYNC_S)
 
 
 @pytest.mark.netns

@@ -85,7 +85,7 @@ Tools:
   get             Fetch a file in segments; resumes an interrupted fetch
   put             Publish a file in segments
   tags            Send, ask, listen and answer by sets of tags
-  demo            Run three routers with applications, or three switches with hosts, on this machine
+  demo            Run a network on this machine: routers, with applications, or switches with hosts
 
 Ethernet by flat names:
   switch             Forward Ethernet frames by destination address, as a controller decides
@@ -104,7 +104,7 @@ Examples:
   byname put /demo/song song.ogg                    publish a file ...
   byname get /demo/song -o song.ogg                 ... and fetch it, from anywhere
   byname status --json | jq .faces                  for scripts
-  byname -f commands.txt                            carry out many management commands, one on each line";
+  byname -f commands.txt                            carry out commands, one on each line";
 
 /// The forwarder that forwards by name: a router for Named Data Networking, and its tools.
 #[derive(Debug, Parser)]
@@ -175,7 +175,7 @@ enum Command {
     Put(put::PutArgs),
     /// Send, ask, listen and answer by sets of tags
     Tags(tags::TagsArgs),
-    /// Run three routers with applications, or three switches with hosts, on this machine
+    /// Run a network on this machine: routers, with applications, or switches with hosts
     Demo(demo::DemoArgs),
     /// Forward Ethernet frames by destination address, as a controller decides
     Switch(switch::SwitchArgs),

@@ -247,7 +247,7 @@ mod tests {
                 stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("sent");
                 let _ = stream.read_to_end(&mut Vec::new());
             }
-            "control" => drop(forwarder.control.snapshots().ask(|_| panic!("deliberate"))),
+            "control" => drop(forwarder.control.snapshots(0).ask(|_| panic!("deliberate"))),
             "packets" => {
                 let broken = OddPort { name: "broken", on_start: || panic!("deliberate"), on_receive: None };
                 drop(forwarder.handle.add_ports(0, vec![Box::new(broken)]));

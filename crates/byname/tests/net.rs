@@ -32,7 +32,7 @@ impl Net {
     /// Starts a network, and waits until it is ready.
     fn start(temporary: &Path, words: &[&str]) -> Net {
         let mut command = byname(temporary, &[&["demo", "net"], words].concat());
-        let process = command.stdout(Stdio::piped()).spawn().expect("spawned");
+        let process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("spawned");
         let mut net = Net { process, told: String::new(), temporary: temporary.to_owned() };
         for line in BufReader::new(net.process.stdout.take().expect("piped")).lines() {
             let line = line.expect("text");
@@ -47,6 +47,15 @@ impl Net {
     fn signal(&self, signal: &str) {
         let status = Command::new("kill").args([signal, &self.process.id().to_string()]).status().expect("kill");
         assert!(status.success());
+    }
+
+    /// Routers that end one after another do not tell of each other.
+    fn assert_ends_in_silence(&mut self) {
+        self.signal("-TERM");
+        assert_eq!(wait(&mut self.process), 0);
+        let mut messages = String::new();
+        self.process.stderr.take().expect("piped").read_to_string(&mut messages).expect("text");
+        assert_eq!(messages, "");
     }
 }
 
@@ -116,8 +125,7 @@ fn try_ring(words: &[&str], place: &str) {
     assert_eq!(done(temporary, &["demo", "net", "shell", "r9"]).code, 6);
     let second = done(temporary, &["demo", "net", "2"]);
     assert!(second.code == 1 && second.stderr.contains("`byname demo net stop` ends it"), "{}", second.stderr);
-    net.signal("-TERM");
-    assert_eq!(wait(&mut net.process), 0);
+    net.assert_ends_in_silence();
     assert_nothing_left(temporary);
     assert_eq!(done(temporary, &["demo", "net", "list"]).code, 4);
 }
@@ -167,8 +175,7 @@ fn routers_find_their_ways_themselves_with_keys_of_their_own() {
         assert!(Instant::now() < end, "{map}");
         std::thread::sleep(Duration::from_millis(100));
     }
-    net.signal("-TERM");
-    assert_eq!(wait(&mut net.process), 0);
+    net.assert_ends_in_silence();
     assert_nothing_left(temporary);
 }
 

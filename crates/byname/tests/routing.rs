@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use byname_trust::{Certificate, Signer, Terms, issue, read_private_key, wrapped_base64};
+use byname_wire::{Component, Name};
 use common::{PROGRAM, Router, assert_documented, write_sample};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -237,6 +239,107 @@ fn strangers_are_not_believed() {
     assert!(victim.reaches("/right"));
 }
 
+/// The certificate of an identity in a folder of keys, and its file.
+fn certificate(folder: &Path, identity: &str) -> (Certificate, PathBuf) {
+    let identity: Name = identity.parse().expect("a name");
+    let paths = std::fs::read_dir(folder).expect("a folder").map(|file| file.expect("a file").path());
+    let mut certificates = paths
+        .filter(|path| path.extension().is_some_and(|extension| extension == "ndncert"))
+        .map(|path| (Certificate::load(&path).expect("a certificate"), path));
+    certificates.find(|(found, _)| found.identity() == identity).expect("it was made")
+}
+
+/// Gives a router another certificate, which ends after so long. `byname key` counts in days.
+fn certify(keys: &TempDir, name: &str, valid_for: Duration) {
+    let (anchor, path) = certificate(&keys.path().join("anchor"), "/net");
+    let pkcs8 = read_private_key(&path.with_extension("key")).expect("the anchor's key");
+    let signer = Signer::from_pkcs8(anchor.key_name, &pkcs8).expect("a signer");
+    let (own, path) = certificate(&key_of(keys, name), &format!("/net/{name}/32=DV"));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    let valid = (now - Duration::from_secs(3600), now + valid_for);
+    let terms = Terms { issuer: Component::generic(b"net"), version: now.as_millis() as u64, valid };
+    let packet = issue(&own.key_name, own.data().content, &signer, terms).expect("a certificate");
+    std::fs::write(path, wrapped_base64(&packet)).expect("written");
+}
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// A certificate that ends while a test runs.
+const SHORT: Duration = Duration::from_secs(25);
+
+#[test]
+fn a_renewed_certificate_goes_on_without_a_break_and_an_expired_one_does_not() {
+    let keys = keys(&["a", "b", "c"]);
+    let begin = Instant::now();
+    certify(&keys, "b", SHORT);
+    certify(&keys, "c", SHORT);
+    let (renewed, expiring) = (start(&keys, "b", &[]), start(&keys, "c", &[]));
+    let near = start(&keys, "a", &[renewed.port, expiring.port]);
+    let servers = [(&renewed, "/app/b"), (&expiring, "/app/c")].map(|(router, prefix)| {
+        router.serve(&format!("ping-server --announce {prefix}"), &format!("{prefix}/ping"), b"")
+    });
+    wait_until("both routes", || has_route(&near, "/app/b/ping") && has_route(&near, "/app/c/ping"));
+    assert!(begin.elapsed() < SHORT, "this machine is too slow for this test");
+    let own = |router: &Router| router.json("routing")["certificate"].as_str().expect("a name").to_owned();
+    let before = own(&renewed);
+    assert!(renewed.log().contains("ends in 0 days"), "{}", renewed.log());
+    certify(&keys, "b", DAY);
+    renewed.ok("reload");
+    wait_until("the new certificate", || own(&renewed) != before);
+
+    // Pings go on past the end of the first certificate.
+    let left = (SHORT + Duration::from_secs(4)).saturating_sub(begin.elapsed());
+    let count = left.as_millis() / 50;
+    let told = near.json(&format!("ping /app/b -c {count} -i 50 --timeout 2000"));
+    assert_eq!(told["received"].as_u64(), told["transmitted"].as_u64(), "{told}");
+    let links = neighbors(&near);
+    let link = |name: &str| links.iter().find(|link| link["router"] == name);
+    assert!(link("/net/b").is_some_and(|link| link["used"] == true && link["downs"] == 0), "{links:?}");
+
+    wait_until("the expired one's end", || !has_route(&near, "/app/c/ping"));
+    assert!(neighbors(&near).iter().all(|link| link["router"] != "/net/c" || link["used"] == false));
+    assert!(status(&near, "untrusted") > 0);
+    certify(&keys, "c", DAY);
+    expiring.ok("reload");
+    wait_until("its return", || has_route(&near, "/app/c/ping") && near.reaches("/app/c"));
+    drop(servers);
+}
+
+#[test]
+fn a_revoked_router_is_left_at_run_time() {
+    let keys = keys(&["a", "b", "c"]);
+    let list = keys.path().join("revoked");
+    std::fs::write(&list, "").expect("written");
+    let (stolen, other) = (start(&keys, "b", &[]), start(&keys, "c", &[]));
+    let trust = format!("[trust]\nrevoked = \"{}\"\n", list.display());
+    let near = Router::start_with(&(of("a", &key_of(&keys, "a"), &[stolen.port, other.port]) + &trust));
+    let _servers = [(&stolen, "/app/b"), (&other, "/app/c")].map(|(router, prefix)| {
+        router.serve(&format!("ping-server --announce {prefix}"), &format!("{prefix}/ping"), b"")
+    });
+    wait_until("both routes", || has_route(&near, "/app/b/ping") && has_route(&near, "/app/c/ping"));
+    assert!(near.reaches("/app/b") && near.reaches("/app/c"));
+    assert_eq!(status(&near, "untrusted"), 0);
+
+    let revoke = |name: &str| {
+        let mut command = std::process::Command::new(PROGRAM);
+        command.args(["key", "--folder"]).arg(keys.path().join("anchor")).args(["revoke", name, "--list"]).arg(&list);
+        assert!(command.output().expect("byname key").status.success());
+    };
+    revoke("/net/b/32=DV");
+    near.ok("reload");
+    wait_until("its end", || !has_route(&near, "/app/b/ping"));
+    assert!(has_route(&near, "/app/c/ping") && near.reaches("/app/c"), "{}", near.log());
+    wait_until("refusals", || status(&near, "untrusted") > 0);
+    assert!(neighbors(&near).iter().all(|link| link["router"] != "/net/b" || link["used"] == false));
+    // It goes on saying that it is there, and is not believed.
+    let before = status(&near, "untrusted");
+    wait_until("more refusals", || status(&near, "untrusted") > before + 2);
+    assert!(!has_route(&near, "/app/b/ping"));
+    // An entry that was a mistake is taken back.
+    std::fs::write(&list, "").expect("written");
+    near.ok("reload");
+    wait_until("its return", || has_route(&near, "/app/b/ping") && near.reaches("/app/b"));
+}
+
 #[test]
 fn routing_works_where_not_everybody_may_command_the_router() {
     let keys = keys(&["a", "b"]);
@@ -247,10 +350,13 @@ fn routing_works_where_not_everybody_may_command_the_router() {
         secret.path().display()
     );
     let far = start(&keys, "b", &[]);
-    let near = Router::start_with(&(of("a", &key_of(&keys, "a"), &[far.port]) + &rights));
+    let with_tree = of("a", &key_of(&keys, "a"), &[far.port]).replacen("multicast", "trees = 1\nmulticast", 1);
+    let near = Router::start_with(&(with_tree + &rights));
     let _server = far.serve("ping-server --announce /app", "/app/ping", b"");
+    wait_until("a place on a tree", || near.json("routing trees")[0]["label"].is_string());
     wait_until("the route", || has_route(&near, "/app/ping"));
     assert!(near.reaches("/app"), "{}", near.log());
+    assert!(!near.log().contains("refuses"), "routing has all rights that it needs: {}", near.log());
     assert_ne!(near.run(&format!("routing neighbors add udp4://127.0.0.1:{}", far.port)).code, 0, "nobody may");
 }
 
@@ -320,6 +426,52 @@ fn packets_with_tags_arrive_on_trees_that_routers_make_also_after_a_cut() {
     wait_until("an answer after the cut", || ask(&root, "concert tonight"));
     // Again and again, not by chance.
     assert!((0..5).all(|_| ask(&root, "concert tonight")), "{}", root.log());
+    let _ = server.kill();
+    let _ = server.wait();
+}
+
+#[test]
+fn trees_end_and_begin_by_reload() {
+    let keys = keys(&["a", "b"]);
+    let text = |name: &str, neighbors: &[u16]| {
+        let text = of(name, &key_of(&keys, name), neighbors);
+        text.replacen("multicast = false\n", "multicast = false\ntrees = 2\n", 1)
+    };
+    let far = Router::start_with(&text("b", &[]));
+    let near = Router::start_with(&text("a", &[far.port]));
+    let on_both = || {
+        let trees = near.json("routing trees");
+        let with_label = |tree: &Value| tree["label"].is_string() && tree["neighbors"][0]["secure"] == true;
+        trees.as_array().is_some_and(|trees| trees.len() == 2 && trees.iter().all(with_label))
+    };
+    wait_until("both trees", on_both);
+    let advertise = || far.command("tags advertise concert --command").arg("tr a-z A-Z").spawn().expect("byname tags");
+    let mut server = advertise();
+    wait_until("an answer", || ask(&near, "concert tonight"));
+    let reload = |trees: &str| {
+        for router in [&near, &far] {
+            let path = router.path("byname.toml");
+            let before = std::fs::read_to_string(&path).expect("read");
+            let line = before.lines().find(|line| line.starts_with("trees = ")).expect("set");
+            std::fs::write(&path, before.replacen(line, trees, 1)).expect("written");
+            router.ok("reload");
+        }
+    };
+    reload("trees = 0");
+    for router in [&near, &far] {
+        wait_until("no trees", || router.json("routing trees").as_array().is_some_and(Vec::is_empty));
+    }
+    wait_until("no answer", || !ask(&near, "concert tonight"));
+    // Routing itself has begun anew, and works.
+    let links = || neighbors(&near).iter().any(|link| link["router"] == "/net/b" && link["used"] == true);
+    wait_until("the neighbor", links);
+
+    let _ = server.kill();
+    let _ = server.wait();
+    reload("trees = 2");
+    wait_until("both trees again", on_both);
+    let mut server = advertise();
+    wait_until("an answer again", || ask(&near, "concert tonight"));
     let _ = server.kill();
     let _ = server.wait();
 }

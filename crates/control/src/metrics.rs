@@ -1,8 +1,8 @@
 //! Prometheus metrics: a snapshot of the counters, and its text.
 //!
 //! The control thread takes a [`Snapshot`] on request (`service::Snapshots`): it queries the counters of the
-//! packet threads. No counter is kept twice. Faces come and go, so only the [`FACES_MAX`] oldest have
-//! series of their own. The sums cover all faces.
+//! packet threads. No counter is kept twice. Faces come and go, so only the oldest ones have series of their own, at
+//! most `faces_max`. The sums cover all faces.
 
 mod format;
 mod process;
@@ -26,9 +26,6 @@ pub use self::routing::RoutingCounts;
 use crate::state::StoreStatus;
 use crate::state::writer::Condition;
 
-/// Most faces that have their own series.
-pub const FACES_MAX: usize = 256;
-
 /// All exported values at one moment.
 #[derive(Debug, Default)]
 pub struct Snapshot {
@@ -38,6 +35,8 @@ pub struct Snapshot {
     pub threads: Vec<ThreadStatus>,
     /// All faces, sorted by id.
     pub faces: Vec<FaceStatus>,
+    /// Most faces that have series of their own: those with the lowest ids.
+    pub faces_max: usize,
     /// Link counters summed over all faces, including closed ones.
     pub links: LinkTotals,
     /// Routes in the RIB.
@@ -175,7 +174,7 @@ impl Collector for Snapshot {
             }),
         )?;
         self.encode_threads(&mut to)?;
-        let shown = &self.faces[..self.faces.len().min(FACES_MAX)];
+        let shown = &self.faces[..self.faces.len().min(self.faces_max)];
         let of_face = |face: &FaceStatus| [("face", face.id.to_string()), ("remote", face.remote.to_string())];
         to.family(
             "face_packets",

@@ -119,6 +119,7 @@ pub struct ControlHandle {
 #[derive(Clone)]
 pub struct Snapshots {
     requests: Sender<Request>,
+    faces_max: usize,
 }
 
 impl ControlHandle {
@@ -214,9 +215,9 @@ impl ControlHandle {
         self.call_service(Service::close_state)
     }
 
-    /// Requests snapshots for metrics.
-    pub fn snapshots(&self) -> Snapshots {
-        Snapshots { requests: self.requests.clone() }
+    /// Requests snapshots for metrics, with series for at most so many faces.
+    pub fn snapshots(&self, faces_max: usize) -> Snapshots {
+        Snapshots { requests: self.requests.clone(), faces_max }
     }
 
     /// The door for other threads of this process.
@@ -280,7 +281,8 @@ impl Snapshots {
     /// Asks the control thread to take a snapshot and to call `tell` with it. Returns false if its queue is full or it
     /// has ended; `tell` is then never called.
     pub fn ask(&self, tell: impl FnOnce(metrics::Snapshot) + Send + 'static) -> bool {
-        self.requests.try_send(Box::new(move |service| tell(service.snapshot()))).is_ok()
+        let faces_max = self.faces_max;
+        self.requests.try_send(Box::new(move |service| tell(service.snapshot(faces_max)))).is_ok()
     }
 }
 
@@ -627,12 +629,12 @@ impl Service {
         }
     }
 
-    /// All counters at this moment.
-    fn snapshot(&self) -> metrics::Snapshot {
+    /// All counters at this moment, with series for so many faces.
+    fn snapshot(&self, faces_max: usize) -> metrics::Snapshot {
         let count = |of: &Readvertiser| (of.destination().label(), of.accepted() as u64, of.failures());
         let advertised = self.readvertisers.iter().map(count).collect();
         let store = self.keeper.as_ref().map(Keeper::status);
-        metrics::Snapshot { advertised, store, ..self.management.snapshot() }
+        metrics::Snapshot { advertised, store, ..self.management.snapshot(faces_max) }
     }
 
     /// Sleeps until there is something to do.

@@ -314,7 +314,7 @@ fn a_snapshot_is_taken_when_it_is_asked_for() {
     let route = Route { face: FaceId(999), origin: origin::STATIC, cost: 7, flags: 1, expires_at_ms: None };
     control.set_routes(vec![RouteChange { name: name("/far"), route, adds: true }]).expect("there is room");
     let (tell, told) = std::sync::mpsc::channel();
-    let snapshots = control.snapshots();
+    let snapshots = control.snapshots(256);
     assert!(snapshots.ask(move |snapshot| tell.send(snapshot).expect("somebody waits")));
     let snapshot = told.recv_timeout(PATIENCE).expect("a snapshot");
     assert_eq!(snapshot.routes, 1);

@@ -138,6 +138,9 @@ pub enum Command {
     ClearDamping,
     /// Say at once to neighbours and the network what this router knows.
     Resync,
+    /// Others are trusted than before: keys were revoked, or anchors have changed. What routers have announced is fetched
+    /// and checked again, and counts until then, but no longer than [`Timing::stale_for`](crate::config::Timing::stale_for).
+    Recheck,
     /// Withdraw all prefixes, tell neighbours that nothing is reachable here, and remove all routes. The router does
     /// nothing afterwards.
     Stop,

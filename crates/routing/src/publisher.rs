@@ -229,6 +229,12 @@ impl Publisher {
         start.retry_ms = now_ms.saturating_add(backoff_ms);
     }
 
+    /// All that was fetched must be fetched again.
+    pub(crate) fn begin_anew(&mut self) {
+        self.stop();
+        self.starts.iter_mut().for_each(|start| start.applied = 0);
+    }
+
     /// Nothing is being fetched any more.
     pub(crate) fn stop(&mut self) {
         for start in &mut self.starts {

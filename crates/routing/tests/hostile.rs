@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use byname_routing::tlv::{self, SeqNoEntry};
 use byname_routing::version::Main;
-use byname_routing::{Action, Config, Event, Router, Validity};
+use byname_routing::{Action, Config, Event, Policy, Router, Validity};
 use byname_trust::{Moment, Signer};
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::{Interest, InterestBuilder};
@@ -295,6 +295,54 @@ fn a_flood_of_prefixes_is_cut_off_and_others_have_their_share() {
     stage.publish("/net/a", 300, 200, &[name("/other")]);
     stage.run(200_000);
     assert!(stage.has_route("/other") || stage.router.status().neighbours.is_empty());
+}
+
+#[test]
+fn a_million_prefixes_of_one_router_are_too_much_to_fetch() {
+    let mut stage = Stage::new(|_| {});
+    stage.advertise("/net/a", 300, 1, &[name("/net/greedy"), name("/net/modest")]);
+    stage.run(100);
+    // A snapshot that is larger than any that is taken.
+    let many: Vec<Name> = (0..1_000_000).map(|i| name(&format!("/greedy/of/a/router/that/floods/{i}"))).collect();
+    stage.publish("/net/greedy", 300, 1, &many);
+    stage.publish("/net/modest", 300, 1, &[name("/modest")]);
+    stage.run(15_000);
+    assert!(stage.has_route("/modest"));
+    assert!(stage.counters().fetches_failed > 0);
+    let status = stage.router.status();
+    assert!(status.prefixes < 10, "{}", status.prefixes);
+    // It is asked again, ever less often.
+    let before = stage.counters().interests_out;
+    stage.sync("/net/a", 300, BOOT, 1);
+    stage.run(20_000);
+    assert!(stage.counters().interests_out - before < 20_000);
+}
+
+#[test]
+fn rules_say_which_prefixes_an_origin_may_announce() {
+    let rules = [
+        "accept permit prefix /bank origin /net/b",
+        "accept deny prefix /bank",
+        "accept permit prefix /a origin /net/a",
+        "accept deny origin /net/a",
+    ];
+    let mut stage = Stage::new(|config| config.policy = Policy::parse(rules).unwrap());
+    stage.advertise("/net/a", 300, 1, &[name("/net/b")]);
+    stage.run(100);
+    stage.publish("/net/b", 300, 1, &[name("/bank"), name("/other")]);
+    stage.publish("/net/a", 300, 1, &["/bank", "/bank/login", "/a/photos", "/other/b"].map(name));
+    stage.run(1_000);
+    assert!(["/bank", "/other", "/a/photos"].iter().all(|prefix| stage.has_route(prefix)));
+    assert!(!stage.has_route("/bank/login") && !stage.has_route("/other/b"));
+    assert_eq!(stage.counters().denied, 3);
+    let explanation = stage.router.explain(name("/bank/login/x").as_ref());
+    let poisoned = explanation.exits.iter().find(|exit| exit.router == name("/net/a")).unwrap();
+    assert!(!poisoned.is_accepted && poisoned.rule.as_ref().unwrap().to_string() == rules[1]);
+    // With the same cost, /bank leads to the one that may announce it only.
+    let explanation = stage.router.explain(name("/bank").as_ref());
+    let accepted: Vec<String> =
+        explanation.exits.iter().filter(|exit| exit.is_accepted).map(|exit| exit.router.to_string()).collect();
+    assert_eq!(accepted, ["/net/b"]);
 }
 
 #[test]

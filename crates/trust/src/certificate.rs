@@ -22,6 +22,8 @@ pub(super) const SAFE_BAG: u64 = 0x80;
 
 /// Largest certificate file, in bytes: a packet in base64, with room for line ends.
 const FILE_BYTES_MAX: u64 = 64 << 10;
+/// The first bytes of a file in PEM.
+const PEM_BEGIN: &[u8] = b"-----BEGIN ";
 
 /// Why a certificate cannot be used.
 #[derive(Debug, Error)]
@@ -34,8 +36,8 @@ pub enum CertificateError {
         /// Why.
         source: std::io::Error,
     },
-    /// The file holds neither a packet nor base64.
-    #[error("the file is neither a Data packet nor base64; `ndnsec cert-dump` writes what is wanted")]
+    /// The file holds neither a packet, nor base64 or PEM of one.
+    #[error("the file is neither a Data packet, nor base64 or PEM of one; `ndnsec cert-dump` writes what is wanted")]
     Encoding,
     /// Not a Data packet.
     #[error("not a Data packet: {0}")]
@@ -129,7 +131,8 @@ impl Certificate {
     }
 }
 
-/// Contents of a file with a packet or a SafeBag, decoded if they are in base64.
+/// Contents of a file with a packet or a SafeBag, decoded if they are in base64, or in PEM with headers, as
+/// `ndnd sec sign-cert` writes it.
 ///
 /// # Errors
 /// If the file cannot be read, or is neither.
@@ -141,8 +144,18 @@ pub fn read_packet_file(path: &Path) -> Result<Vec<u8>, CertificateError> {
     if bytes.first().is_some_and(|first| [types::DATA, SAFE_BAG].contains(&u64::from(*first))) {
         return Ok(bytes);
     }
-    bytes.retain(|byte| !byte.is_ascii_whitespace());
-    data_encoding::BASE64.decode(&bytes).map_err(|_| CertificateError::Encoding)
+    let base64 = if bytes.starts_with(PEM_BEGIN) { pem_body(&bytes) } else { Some(&bytes[..]) };
+    let mut base64 = base64.ok_or(CertificateError::Encoding)?.to_vec();
+    base64.retain(|byte| !byte.is_ascii_whitespace());
+    data_encoding::BASE64.decode(&base64).map_err(|_| CertificateError::Encoding)
+}
+
+/// What is between the empty line after the headers of the first block and its end.
+fn pem_body(text: &[u8]) -> Option<&[u8]> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (_, body) = text.split_once("\n\n").or_else(|| text.split_once("\r\n\r\n"))?;
+    let (body, _) = body.split_once("-----END")?;
+    Some(body.as_bytes())
 }
 
 /// Reads NotBefore and NotAfter, in ms since the Unix epoch.
@@ -198,6 +211,24 @@ pub(super) fn format_iso(since_epoch: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn certificates_of_ndnd_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("n1.cert");
+        // By `ndnd sec keygen` and `ndnd sec sign-cert`, 2026-11-26.
+        let text = include_str!("vectors/ndnd.cert");
+        for text in [text.to_owned(), text.replace('\n', "\r\n")] {
+            std::fs::write(&path, text).unwrap();
+            let certificate = Certificate::load(&path).unwrap();
+            assert_eq!(certificate.identity(), "/net/n1/32=DV".parse().unwrap());
+            assert!(certificate.is_self_signed());
+        }
+        for bad in ["-----BEGIN NDN CERT-----\n\nAAAA", "-----BEGIN NDN CERT-----", "-----BEGIN \n\n?-----END"] {
+            std::fs::write(&path, bad).unwrap();
+            assert!(matches!(read_packet_file(&path), Err(CertificateError::Encoding)), "{bad}");
+        }
+    }
 
     #[test]
     fn times_are_utc() {

@@ -25,6 +25,7 @@ export function NetworkMap() {
             <Picture map={data} />
             <p class="note legend">
               <span>Lines are as wide as what passes.</span>
+              <span class="on-narrow">Numbers are those of faces.</span>
               <span>
                 <i class="line dashed" /> down
               </span>
@@ -96,9 +97,14 @@ function Picture(props: { map: MapPage }) {
         <g key={neighbor.face_id}>
           <circle cx={x} cy={y} r={isCrowded ? 7 : 10} class={neighbor.up ? 'peer' : 'peer down'} />
           {(!isCrowded || rate(neighbor) / most > 0.3) && (
-            <text x={x} y={y + (y < HEIGHT / 2 ? -18 : 30)} class="peer-name">
-              {peerOf(neighbor.remote_uri)}
-            </text>
+            <>
+              <text x={x} y={y + (y < HEIGHT / 2 ? -18 : 30)} class="peer-name on-wide">
+                {peerOf(neighbor.remote_uri)}
+              </text>
+              <text x={x} y={y + (y < HEIGHT / 2 ? -18 : 34)} class="peer-name on-narrow">
+                {neighbor.face_id}
+              </text>
+            </>
           )}
         </g>
       ))}

@@ -547,7 +547,7 @@ fn start_web(
     if !config.metrics.enabled {
         return None;
     }
-    let snapshots = control.snapshots();
+    let snapshots = control.snapshots(config.metrics.faces);
     let listener = listener.map(TcpListener::from);
     let dashboard = dashboard::wanted(config, control, routing.map(), notes);
     let ask = routing.added_to(move |tell| snapshots.ask(tell));

@@ -28,7 +28,7 @@ pub fn start(config: &Config, control: &ControlHandle, measures: Measures) -> an
     let instance = format!("{host}:{}", metrics.listen.port());
     let config =
         byname_web::push::PushConfig { endpoint: metrics.otlp.clone(), interval: metrics.otlp_interval, instance };
-    let snapshots = control.snapshots();
+    let snapshots = control.snapshots(metrics.faces);
     Ok(Some(Push::start(config, measures.added_to(move |tell| snapshots.ask(tell)))?))
 }
 

@@ -44,10 +44,10 @@ fn text(report: Report, interval: Duration) -> String {
     let mut text = format!(
         "{}\nin   {} Interests/s, {} Data/s\nout  {} Interests/s, {} Data/s\npending {}, drops {}/s\n",
         report.version,
-        columns::rate(report.in_interests_per_s),
-        columns::rate(report.in_data_per_s),
-        columns::rate(report.out_interests_per_s),
-        columns::rate(report.out_data_per_s),
+        columns::rate(report.rates.in_interests_per_s),
+        columns::rate(report.rates.in_data_per_s),
+        columns::rate(report.rates.out_interests_per_s),
+        columns::rate(report.rates.out_data_per_s),
         report.pit_entries,
         columns::rate(report.drops_per_s),
     );

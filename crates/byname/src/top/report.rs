@@ -29,14 +29,8 @@ pub struct Report {
     pub uptime_ms: u64,
     /// Time between the samples; 0 if there is one.
     pub interval_ms: u64,
-    pub in_interests_per_s: f64,
-    pub in_data_per_s: f64,
-    pub in_nacks_per_s: f64,
-    pub in_bytes_per_s: f64,
-    pub out_interests_per_s: f64,
-    pub out_data_per_s: f64,
-    pub out_nacks_per_s: f64,
-    pub out_bytes_per_s: f64,
+    #[serde(flatten)]
+    pub rates: PacketRates,
     pub satisfied_per_s: f64,
     pub unsatisfied_per_s: f64,
     pub drops_per_s: f64,
@@ -53,6 +47,32 @@ pub struct Report {
     pub traffic: Option<Window>,
 }
 
+/// Packets and bytes in a second, of a face or of all.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[allow(missing_docs)]
+pub struct PacketRates {
+    pub in_interests_per_s: f64,
+    pub in_data_per_s: f64,
+    pub in_nacks_per_s: f64,
+    pub in_bytes_per_s: f64,
+    pub out_interests_per_s: f64,
+    pub out_data_per_s: f64,
+    pub out_nacks_per_s: f64,
+    pub out_bytes_per_s: f64,
+}
+
+impl PacketRates {
+    /// Packets in both directions.
+    pub fn packets_per_s(&self) -> f64 {
+        self.in_interests_per_s
+            + self.in_data_per_s
+            + self.in_nacks_per_s
+            + self.out_interests_per_s
+            + self.out_data_per_s
+            + self.out_nacks_per_s
+    }
+}
+
 /// A face and its rates.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
@@ -63,30 +83,12 @@ pub struct FaceRate {
     pub scope: String,
     pub persistency: Persistency,
     pub thread: Option<u64>,
-    pub in_interests_per_s: f64,
-    pub in_data_per_s: f64,
-    pub in_nacks_per_s: f64,
-    pub in_bytes_per_s: f64,
-    pub out_interests_per_s: f64,
-    pub out_data_per_s: f64,
-    pub out_nacks_per_s: f64,
-    pub out_bytes_per_s: f64,
+    #[serde(flatten)]
+    pub rates: PacketRates,
     pub out_drops_per_s: f64,
     /// All counters since the face exists, for its page.
     #[serde(skip)]
     pub face: Face,
-}
-
-impl FaceRate {
-    /// Packets in both directions.
-    pub fn packets_per_s(&self) -> f64 {
-        self.in_interests_per_s
-            + self.in_data_per_s
-            + self.in_nacks_per_s
-            + self.out_interests_per_s
-            + self.out_data_per_s
-            + self.out_nacks_per_s
-    }
 }
 
 /// A packet thread and its rates.
@@ -169,17 +171,19 @@ impl Report {
             version: now.general.version.clone(),
             uptime_ms: now.general.uptime_ms,
             interval_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
-            in_interests_per_s: rate(|g| g.in_interests),
-            in_data_per_s: rate(|g| g.in_data),
-            in_nacks_per_s: rate(|g| g.in_nacks),
-            in_bytes_per_s: bytes(|face| face.in_bytes),
-            out_interests_per_s: rate(|g| g.out_interests),
-            out_data_per_s: rate(|g| g.out_data),
-            out_nacks_per_s: rate(|g| g.out_nacks),
-            out_bytes_per_s: bytes(|face| face.out_bytes),
+            rates: PacketRates {
+                in_interests_per_s: rate(|g| g.in_interests),
+                in_data_per_s: rate(|g| g.in_data),
+                in_nacks_per_s: rate(|g| g.in_nacks),
+                in_bytes_per_s: bytes(|face| face.in_bytes),
+                out_interests_per_s: rate(|g| g.out_interests),
+                out_data_per_s: rate(|g| g.out_data),
+                out_nacks_per_s: rate(|g| g.out_nacks),
+                out_bytes_per_s: bytes(|face| face.out_bytes),
+            },
             satisfied_per_s: rate(|g| g.satisfied_interests),
             unsatisfied_per_s: rate(|g| g.unsatisfied_interests),
-            drops_per_s: drops.iter().map(|drops| drops.per_s).sum(),
+            drops_per_s: sum(&drops),
             pit_entries: now.general.pit_entries,
             fib_entries: now.general.fib_entries,
             cs_entries: now.cs.entries,
@@ -225,14 +229,16 @@ fn faces(rates: Rates, before: Option<&Sample>, now: &Sample) -> Vec<FaceRate> {
             scope: face.scope.clone(),
             persistency: face.persistency,
             thread: face.thread,
-            in_interests_per_s: rate(|f| f.in_interests),
-            in_data_per_s: rate(|f| f.in_data),
-            in_nacks_per_s: rate(|f| f.in_nacks),
-            in_bytes_per_s: rate(|f| f.in_bytes),
-            out_interests_per_s: rate(|f| f.out_interests),
-            out_data_per_s: rate(|f| f.out_data),
-            out_nacks_per_s: rate(|f| f.out_nacks),
-            out_bytes_per_s: rate(|f| f.out_bytes),
+            rates: PacketRates {
+                in_interests_per_s: rate(|f| f.in_interests),
+                in_data_per_s: rate(|f| f.in_data),
+                in_nacks_per_s: rate(|f| f.in_nacks),
+                in_bytes_per_s: rate(|f| f.in_bytes),
+                out_interests_per_s: rate(|f| f.out_interests),
+                out_data_per_s: rate(|f| f.out_data),
+                out_nacks_per_s: rate(|f| f.out_nacks),
+                out_bytes_per_s: rate(|f| f.out_bytes),
+            },
             out_drops_per_s: rate(|f| f.out_drops.unwrap_or(0)),
             face: face.clone(),
         }
@@ -260,7 +266,7 @@ fn threads(rates: Rates, was: &[Thread], now: &[Thread]) -> Vec<ThreadRate> {
             in_interests_per_s: rate(|t| t.in_interests),
             in_data_per_s: rate(|t| t.in_data),
             in_nacks_per_s: rate(|t| t.in_nacks),
-            drops_per_s: drops(rates, &was.drops, &thread.drops).iter().map(|drops| drops.per_s).sum(),
+            drops_per_s: sum(&drops(rates, &was.drops, &thread.drops)),
             pit_entries: thread.pit_entries,
             cs_entries: thread.cs_entries,
             faces: thread.faces,
@@ -281,6 +287,11 @@ fn drops(rates: Rates, was: &[Drops], now: &[Drops]) -> Vec<DropRate> {
         per_s: rates.of(before(&drops.reason), drops.packets),
     };
     now.iter().map(rate).collect()
+}
+
+/// Drops for all reasons. The sum of no floats at all would be -0.
+fn sum(drops: &[DropRate]) -> f64 {
+    drops.iter().fold(0.0, |sum, drops| sum + drops.per_s)
 }
 
 fn window(traffic: &Traffic) -> Option<Window> {

@@ -146,7 +146,7 @@ impl State {
             if self.history.len() == HISTORY {
                 self.history.pop_front();
             }
-            self.history.push_back((report.in_interests_per_s, report.in_data_per_s));
+            self.history.push_back((report.rates.in_interests_per_s, report.rates.in_data_per_s));
         }
         if !self.is_paused {
             self.report = report;

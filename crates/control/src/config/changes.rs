@@ -115,7 +115,7 @@ pub fn changes((old, old_source): (&Config, &Source), (new, new_source): (&Confi
     notes.items("[[route]]", &old.initial_routes, &new.initial_routes, route_key, |_| None);
     compare!(notes, "log.", (old.log, new.log, applicable.log), Log { level => None, modules => None, } and);
     compare!(notes, "metrics.", (old.metrics, new.metrics, applicable.metrics), Metrics {
-        enabled => None, listen => None, otlp => None, otlp_interval => None,
+        enabled => None, listen => None, faces => None, otlp => None, otlp_interval => None,
     } and);
     compare!(notes, "dashboard.", (old.dashboard, new.dashboard, applicable.dashboard), DashboardSettings {
         enabled => None, remote => None, hosts => None, token_file => None,
@@ -395,6 +395,7 @@ mod tests {
             ("", "[tags]\nengine = \"trie\"", "tags.engine", "\"rare-tag\" -> \"trie\"", false),
             ("", "[log.modules]\nx = \"debug\"", "log.modules", "changed", false),
             ("", "[metrics]\nenabled = false", "metrics.enabled", "true -> false", false),
+            ("", "[metrics]\nfaces = 0", "metrics.faces", "256 -> 0", false),
             ("", "[metrics]\notlp = \"http://c:1\"", "metrics.otlp", "\"\" -> \"http://c:1\"", false),
             ("", "[faults]\nseed = 2", "faults.seed", "1 -> 2", true),
             ("", "[network]\nproducer_regions = [\"/a\"]", "network.producer_regions", "[] -> [\"/a\"]", false),

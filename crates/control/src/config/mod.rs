@@ -411,6 +411,8 @@ pub struct Metrics {
     /// Address and port to listen on.
     #[serde(deserialize_with = "value::socket_address")]
     pub listen: SocketAddr,
+    /// Most faces that have series of their own. 0: only sums.
+    pub faces: usize,
     /// The collector of OpenTelemetry that gets the metrics, too, such as `http://127.0.0.1:4318`. Empty: none.
     #[serde(deserialize_with = "value::collector")]
     pub otlp: String,
@@ -424,6 +426,7 @@ impl Default for Metrics {
         Metrics {
             enabled: true,
             listen: SocketAddr::from(([127, 0, 0, 1], 9626)),
+            faces: 256,
             otlp: String::new(),
             otlp_interval: Duration::from_secs(15),
         }

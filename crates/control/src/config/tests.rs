@@ -228,7 +228,7 @@ const ERRORS: &[(&str, &str)] = &[
     ("[table]\n", "byname.toml:1:2: unknown word `table` in [table]; did you mean `tables`?"),
     (
         "[metrics]\nzzzzzzzz = 1\n",
-        "byname.toml:2:1: unknown word `zzzzzzzz` in [metrics]; known are enabled, listen, otlp, otlp_interval",
+        "byname.toml:2:1: unknown word `zzzzzzzz` in [metrics]; known are enabled, listen, faces, otlp, otlp_interval",
     ),
     (
         "[metrics]\notlp = \"https://collector:4318\"\n",

@@ -64,6 +64,7 @@ fn snapshot(faces: u64) -> Snapshot {
     Snapshot {
         counters,
         faces: (256..256 + faces).map(face).collect(),
+        faces_max: 256,
         links: LinkTotals {
             counters: LinkCounters { out_drops: 21, ..Default::default() },
             closed: vec![("tcp_stalled", 22)],
@@ -182,10 +183,12 @@ fn metrics_that_the_documents_name_exist() {
 
 #[test]
 fn series_are_bounded_however_many_faces_there_are() {
-    let text = snapshot(5000).encode();
-    assert!(text.contains("byname_faces 5000\n"));
-    let series = text.lines().filter(|line| line.starts_with("byname_face_out_drops_total")).count();
-    assert_eq!(series, FACES_MAX);
+    for faces_max in [0, 1, 256] {
+        let text = Snapshot { faces_max, ..snapshot(5000) }.encode();
+        assert!(text.contains("byname_faces 5000\n") && text.contains("byname_links_out_drops_total 21\n"));
+        let series = text.lines().filter(|line| line.starts_with("byname_face_out_drops_total{")).count();
+        assert_eq!(series, faces_max);
+    }
 }
 
 #[test]

@@ -253,8 +253,8 @@ impl Management {
         self.announced.counters
     }
 
-    /// All counters of management and of the packet threads at this moment.
-    pub fn snapshot(&self) -> Snapshot {
+    /// All counters of management and of the packet threads at this moment, with series for so many faces.
+    pub fn snapshot(&self, faces_max: usize) -> Snapshot {
         let faces = self.forwarder.faces();
         let refusals = self.authorizer.refusals();
         Snapshot {
@@ -262,6 +262,7 @@ impl Management {
             threads: self.forwarder.thread_statuses(),
             links: self.forwarder.link_totals(&faces),
             faces,
+            faces_max,
             routes: self.rib.len() as u64,
             announcements: self.announcements() as u64,
             learning: self.learning_counters().all(),

@@ -369,6 +369,7 @@ impl Router {
                 let now_ms = self.now_ms();
                 self.sync_timer.hasten(now_ms);
             }
+            Command::Recheck => self.recheck_publications(),
             Command::Stop => self.stop(),
         }
     }

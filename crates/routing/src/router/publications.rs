@@ -211,18 +211,37 @@ impl Router {
 
     /// A router has restarted. What it announced before stays for a while.
     fn keep_as_stale(&mut self, id: RouterId, boot: u64) {
+        if self.make_stale(id) {
+            let router = self.routers.name(id).to_name();
+            self.note(Note::RouterRestarted { router, boot });
+        }
+    }
+
+    /// Keeps what a router has announced for a while, in which it must announce it again. Returns whether there is
+    /// something.
+    fn make_stale(&mut self, id: RouterId) -> bool {
         let now_ms = self.now_ms();
         let stale_ms = self.config.timing.stale_for.as_millis() as u64;
         let known = self.routers.get_mut(id);
         if known.prefixes.is_empty() {
-            return;
+            return false;
         }
-        let router = Name::clone(&known.name);
         let mut before = std::mem::take(&mut known.prefixes);
         known.stale.append(&mut before);
         known.stale_until_ms = now_ms.saturating_add(stale_ms);
         self.alarms.insert((known.stale_until_ms, id));
-        self.note(Note::RouterRestarted { router, boot });
+        true
+    }
+
+    /// Fetches again what routers have announced: others are trusted now.
+    pub(super) fn recheck_publications(&mut self) {
+        let is_publication = |purpose: &Purpose| !matches!(purpose, Purpose::Advertisement { .. });
+        self.fetcher.cancel(is_publication);
+        for id in self.routers.ids().into_iter().filter(|id| *id != SELF) {
+            self.make_stale(id);
+            self.routers.get_mut(id).publisher.begin_anew();
+            self.fetch_publications(id);
+        }
     }
 
     fn add_prefix(&mut self, id: RouterId, prefix: &Name, cost: u64) -> Option<PrefixId> {

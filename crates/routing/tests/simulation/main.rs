@@ -2,6 +2,8 @@
 
 mod changes;
 mod checks;
+mod flooding;
 mod large;
 mod net;
 mod trees;
+mod trust;

@@ -58,6 +58,8 @@ pub struct Node {
     /// Its place on each tree.
     pub places: BTreeMap<TreeId, Place>,
     pub notes: Vec<(u64, Note)>,
+    /// Routers that it does not believe any more.
+    pub revoked: BTreeSet<Name>,
     pub is_running: bool,
     /// Until then nothing runs on this node.
     pub stands_until_ms: u64,
@@ -280,7 +282,12 @@ impl Net {
             Action::SendData { wire } => self.forward_data(node, &wire.into()),
             Action::Validate { id, wire, .. } => {
                 let data = Data::decode(&wire).unwrap();
-                let is_right = data.signature.value == digest::sha256(&data.signature.signed);
+                let is_revoked = |router: &Name| {
+                    let last = router.as_ref().component(-1).unwrap();
+                    data.name.components().any(|component| component == last)
+                };
+                let is_right = data.signature.value == digest::sha256(&data.signature.signed)
+                    && !state.revoked.iter().any(is_revoked);
                 let validity = if is_right { Validity::Trusted } else { Validity::Refused("forged".to_owned()) };
                 let moment = self.moment_of(node);
                 self.nodes[node].router.handle(Event::Validated { id, validity }, moment);
@@ -415,6 +422,7 @@ impl Node {
             suspended: BTreeSet::new(),
             places: BTreeMap::new(),
             notes: Vec::new(),
+            revoked: BTreeSet::new(),
             is_running: true,
             stands_until_ms: 0,
             ends: Vec::new(),

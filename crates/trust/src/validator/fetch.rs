@@ -114,6 +114,16 @@ impl Fetches {
         is_known
     }
 
+    /// Makes the second try for this name due now, if the first one got a wrong answer. Later tries keep their times: then
+    /// somebody answers wrongly each time.
+    pub(super) fn repeat(&mut self, name: NameRef<'_>, now_ms: u64) {
+        for ((locator, _), fetch) in &mut self.open {
+            if fetch.tries == 1 && locator.as_ref().is_prefix_of(&name) {
+                fetch.next_try_ms = now_ms;
+            }
+        }
+    }
+
     /// Ends the fetches whose time is over, and remembers that they failed.
     pub(super) fn expire(&mut self, now_ms: u64, failed_for_ms: u64) -> Vec<(Name, Vec<RequestId>)> {
         self.failed.retain(|_, until| *until > now_ms);

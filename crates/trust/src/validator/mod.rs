@@ -390,6 +390,12 @@ impl Validator {
         self.fetches.hasten(name, now.ms)
     }
 
+    /// The content store has forgotten the wrong Data of this name ([`Validator::take_poisoned`]), so that another Interest
+    /// can find the right one.
+    pub fn on_erased(&mut self, name: NameRef<'_>, now: Moment) {
+        self.fetches.repeat(name, now.ms);
+    }
+
     /// Gives up what waits too long. Returns the Interests to send now.
     pub fn poll(&mut self, now: Moment) -> Vec<Wanted> {
         let failed_for_ms = u64::try_from(self.limits.failed_for.as_millis()).unwrap_or(u64::MAX);

@@ -335,6 +335,7 @@ fn a_wrong_answer_does_not_end_the_wait_for_the_right_one() {
     let mut validator = validator(anchor, Limits::default());
     let packet = world.data("/net/alice/file", "/net/alice");
     let Begun::Waiting(id) = begin(&mut validator, &packet, 300, NOW) else { panic!("not in the cache") };
+    assert_eq!(validator.poll(NOW).len(), 1);
     // Another key under the name of alice's.
     let key = world.keys["/net/alice"].name().clone();
     let thief = NewKey::generate(&name("/net/alice"), KeyType::Ecdsa).expect("a key");
@@ -343,8 +344,13 @@ fn a_wrong_answer_does_not_end_the_wait_for_the_right_one() {
     let terms = Terms { issuer: Component::generic(b"x"), version: 1, valid };
     let wrong = issue(&key, thief.spki(), &signer, terms).expect("signed");
     assert!(validator.on_data(&Data::decode(&wrong).expect("Data"), NOW));
-    assert_eq!(validator.take_poisoned().len(), 1);
-    assert!(validator.take_done().is_empty());
+    let poisoned = validator.take_poisoned();
+    assert!(poisoned.len() == 1 && validator.take_done().is_empty() && validator.poll(NOW).is_empty());
+    // Without that packet in the content store, the next try is due at once, and the third one is not.
+    validator.on_erased(poisoned[0].as_ref(), NOW);
+    assert_eq!(validator.poll(NOW).len(), 1);
+    validator.on_erased(poisoned[0].as_ref(), NOW);
+    assert!(validator.poll(NOW).is_empty());
     let right = world.packets["/net/alice"].clone();
     assert!(validator.on_data(&Data::decode(&right).expect("Data"), NOW));
     let done = validator.take_done();

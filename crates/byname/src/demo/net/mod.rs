@@ -6,6 +6,7 @@
 
 mod folder;
 mod graphml;
+mod messages;
 mod page;
 mod plan;
 mod running;
@@ -164,7 +165,7 @@ fn network(args: &NetArgs, shape: Shape, ended: &AtomicBool) -> anyhow::Result<u
     keep(&mut routers, ended)?;
     // Nobody may read this any more.
     let _ = writeln!(std::io::stdout(), "\nThe routers end.");
-    drop(routers);
+    routers.end();
     Ok(exit::OK)
 }
 

@@ -13,6 +13,7 @@ use byname_wire::data::DataBuilder;
 use byname_wire::{Component, Name};
 use rustix::process::{Pid, Signal};
 
+use super::messages::Messages;
 use super::plan::{NETWORK, Place, Plan, keys, name, prefix};
 use crate::demo::PATIENCE;
 use crate::demo::namespace::Namespace;
@@ -36,12 +37,15 @@ pub struct Routers {
     folder: PathBuf,
     pub namespaces: Vec<Namespace>,
     processes: Vec<Child>,
+    messages: Messages,
 }
 
 impl Routers {
     /// Makes keys, namespaces and links, if the plan has them.
     pub fn prepare(plan: &Plan, folder: &Path) -> anyhow::Result<Routers> {
-        let mut routers = Routers { folder: folder.to_owned(), namespaces: Vec::new(), processes: Vec::new() };
+        let messages = Messages::new()?;
+        let mut routers =
+            Routers { folder: folder.to_owned(), namespaces: Vec::new(), processes: Vec::new(), messages };
         if plan.has_routing {
             make_keys(plan, folder)?;
         }
@@ -81,7 +85,8 @@ impl Routers {
         };
         command.args(["run", "--ephemeral", "--config"]).arg(&path);
         // In a group of its own, so that Ctrl-C reaches only this process, which ends all in order.
-        let command = command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+        let command =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(self.messages.stderr()?).process_group(0);
         self.processes.push(command.spawn().context("cannot start a router")?);
         Ok(())
     }
@@ -125,6 +130,11 @@ impl Routers {
         self.folder.join(format!("{}.sock", name(router)))
     }
 
+    /// Ends the routers. What they say from now on is not shown.
+    pub fn end(self) {
+        self.messages.silence();
+    }
+
     /// Routers that have ended since the last question.
     pub fn take_ended(&mut self, known: &mut Vec<usize>) -> Vec<usize> {
         let ended = |(router, process): (usize, &mut Child)| match process.try_wait() {
@@ -153,6 +163,7 @@ impl Drop for Routers {
             let _ = process.kill();
             let _ = process.wait();
         }
+        self.messages.end();
     }
 }
 

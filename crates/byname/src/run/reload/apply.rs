@@ -101,7 +101,7 @@ impl Router {
         if !config.metrics.enabled {
             return Ok(None);
         }
-        let snapshots = self.control.snapshots();
+        let snapshots = self.control.snapshots(config.metrics.faces);
         let mut notes = Vec::new();
         let measures = self.setup.routing.measures();
         let dashboard = dashboard::wanted(config, &self.control, measures.map(), &mut notes);

@@ -87,6 +87,14 @@ impl Application {
         }
     }
 
+    /// Makes the content store forget a certificate.
+    pub(super) fn erase(&mut self, name: Name) {
+        tracing::debug!(%name, "a certificate leaves the content store");
+        let parameters = ControlParameters { name: Some(name.clone()), count: Some(1), ..ControlParameters::default() };
+        let wire = self.commands.command(("cs", "erase"), &parameters, Purpose::Erase { name }, Instant::now());
+        self.link.send(&wire, Fields::default());
+    }
+
     /// Sends the commands about places on trees that are due.
     pub(super) fn place(&mut self, now: Instant) {
         for command in self.places.due(now) {
@@ -171,6 +179,11 @@ impl Application {
                 tracing::warn!(code, text, "the router refuses {}/{}, which routing needs", what.0, what.1);
                 self.refused.push((now + SETTING_PAUSE, what, *parameters));
             }
+            Purpose::Erase { name } if is_done => self.checks.on_erased(name.as_ref(), self.clock.now()),
+            Purpose::Erase { .. } => {
+                let (code, text) = (response.code, &response.text);
+                tracing::debug!(code, text, "the router keeps a wrong certificate");
+            }
             Purpose::DestroyFace | Purpose::Setting { .. } => {}
             // These are no commands.
             Purpose::Segment { .. } | Purpose::FaceEvent(_) => {}
@@ -182,7 +195,8 @@ impl Application {
         let now = Instant::now();
         match purpose {
             // Routes, places and suspensions have times of their own.
-            Purpose::Route(_) | Purpose::Place(_) | Purpose::Suspension(_) | Purpose::DestroyFace => {}
+            Purpose::Route(_) | Purpose::Place(_) | Purpose::Suspension(_) => {}
+            Purpose::DestroyFace | Purpose::Erase { .. } => {}
             Purpose::CreateFace { uri } => {
                 self.tell(Event::FaceFailed { uri: &uri, why: "the router does not answer" });
                 self.act();

@@ -64,7 +64,7 @@ pub struct Application {
     answers: Answers,
     config: Config,
     identity: Identity,
-    clock: Clock,
+    pub(super) clock: Clock,
     keys_at: Instant,
     measures_at: Instant,
     /// Whether it looks for neighbours.
@@ -182,6 +182,7 @@ impl Application {
         let now = self.clock.now();
         self.core.poll(now);
         self.act();
+        self.checks.take_poisoned().into_iter().for_each(|name| self.erase(name));
         for (face, interest) in self.checks.interests(now) {
             self.link.send(&interest, Fields { next_hop: face, ..Fields::default() });
         }
@@ -349,7 +350,17 @@ impl Application {
                 self.core.set_signer(signer);
                 let name = identity.certificate.as_ref().map(|certificate| certificate.name.to_string());
                 tracing::info!(certificate = name.as_deref().unwrap_or("none"), "routing has new keys");
-                self.identity = identity;
+                let others = !identity.believes_like(&self.identity);
+                let before = std::mem::replace(&mut self.identity, identity).certificate;
+                // It is fresh for longer than it may be valid.
+                let is_now =
+                    |old: &Certificate| self.identity.certificate.as_ref().is_some_and(|of| of.name == old.name);
+                if let Some(old) = before.filter(|old| !is_now(old)) {
+                    self.erase(old.name);
+                }
+                if others {
+                    self.tell(Event::Command(Command::Recheck));
+                }
             }
             (Err(error), _) | (_, Err(error)) => tracing::warn!("the router keeps its keys: {error:#}"),
         }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use byname_trust::validator::{Begun, Counters, DomainSet, Origin, Outcome, Rejection, RequestId, Signed};
 use byname_trust::{Moment, Validator};
 use byname_wire::interest::InterestBuilder;
-use byname_wire::{Data, NameRef};
+use byname_wire::{Data, Name, NameRef};
 
 /// Checks packets. `P` says what a packet is for.
 pub struct Checks<P> {
@@ -54,12 +54,20 @@ impl<P> Checks<P> {
 
     /// Takes Data that may be a certificate.
     pub fn on_data(&mut self, data: &Data<'_>, now: Moment) -> bool {
-        self.validator.as_mut().is_some_and(|validator| {
-            let is_wanted = validator.on_data(data, now);
-            // They leave the content store by themselves: they are fresh for a moment only, or another is asked for.
-            validator.take_poisoned();
-            is_wanted
-        })
+        self.validator.as_mut().is_some_and(|validator| validator.on_data(data, now))
+    }
+
+    /// Names of Data that is no right certificate, or not any more. While it is in the content store, it hides the right
+    /// one.
+    pub fn take_poisoned(&mut self) -> Vec<Name> {
+        self.validator.as_mut().map(Validator::take_poisoned).unwrap_or_default()
+    }
+
+    /// The content store has forgotten what had this name.
+    pub fn on_erased(&mut self, name: NameRef<'_>, now: Moment) {
+        if let Some(validator) = &mut self.validator {
+            validator.on_erased(name, now);
+        }
     }
 
     /// The Interests for certificates that are due, each with the face to send it to, if it must not go by routes.

@@ -35,6 +35,11 @@ pub enum Purpose {
     },
     /// The end of a face.
     DestroyFace,
+    /// Data leaves the content store.
+    Erase {
+        /// Its name.
+        name: Name,
+    },
     /// A strategy, or the fields of this face. It is repeated until it succeeds.
     Setting {
         /// Module and verb.

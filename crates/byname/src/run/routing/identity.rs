@@ -111,12 +111,18 @@ impl Identity {
         Ok(Validator::new(vec![domain], self.revocations.clone(), limits).with_certificates(known))
     }
 
-    /// Whether both have the same key and certificates.
+    /// Whether both have the same certificate, and believe the same routers.
     pub fn is_like(&self, other: &Identity) -> bool {
-        let names = |identity: &Identity| -> Vec<Name> {
-            identity.certificate.iter().chain(&identity.anchors).map(|certificate| certificate.name.clone()).collect()
+        let name = |identity: &Identity| identity.certificate.as_ref().map(|certificate| certificate.name.clone());
+        name(self) == name(other) && self.believes_like(other)
+    }
+
+    /// Whether both believe the same routers.
+    pub fn believes_like(&self, other: &Identity) -> bool {
+        let anchors = |identity: &Identity| -> Vec<Name> {
+            identity.anchors.iter().map(|certificate| certificate.name.clone()).collect()
         };
-        names(self) == names(other) && self.revocations == other.revocations
+        anchors(self) == anchors(other) && self.revocations == other.revocations
     }
 }
 

@@ -54,7 +54,7 @@ pub const THREAD: &str = "routing thread";
 /// Path in the local URI of the application's face. There is no such file.
 const FACE_PATH: &str = "/byname/routing";
 /// Modules of management that routing commands.
-const MODULES: [Module; 3] = [Module::Faces, Module::Rib, Module::StrategyChoice];
+const MODULES: [Module; 5] = [Module::Faces, Module::Rib, Module::Cs, Module::StrategyChoice, Module::Tags];
 /// How long the thread may take to end.
 const ENDING_TIME: Duration = Duration::from_secs(2);
 

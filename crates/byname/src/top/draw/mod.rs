@@ -134,7 +134,7 @@ fn summary(state: &State, look: &Look, width: u16) -> Vec<Line<'static>> {
             )),
         ])
     };
-    let r = report;
+    let r = report.rates;
     lines.push(way("in", r.in_interests_per_s, r.in_data_per_s, r.in_nacks_per_s, r.in_bytes_per_s));
     lines.push(way("out", r.out_interests_per_s, r.out_data_per_s, r.out_nacks_per_s, r.out_bytes_per_s));
     let ratio = |part: f64, rest: f64| match part + rest {
@@ -144,18 +144,18 @@ fn summary(state: &State, look: &Look, width: u16) -> Vec<Line<'static>> {
     let mut tables = vec![
         Span::raw(format!(
             "pending {}  store {}/{}, hits {}  answered {}",
-            count(r.pit_entries),
-            count(r.cs_entries),
-            count(r.cs_capacity),
-            ratio(r.cs_hits_per_s, r.cs_misses_per_s),
-            ratio(r.satisfied_per_s, r.unsatisfied_per_s),
+            count(report.pit_entries),
+            count(report.cs_entries),
+            count(report.cs_capacity),
+            ratio(report.cs_hits_per_s, report.cs_misses_per_s),
+            ratio(report.satisfied_per_s, report.unsatisfied_per_s),
         )),
         Span::raw("  "),
     ];
-    let drops = format!("drops {}/s", rate(r.drops_per_s));
-    tables.push(if r.drops_per_s >= 0.05 { Span::styled(drops, look.bad()) } else { Span::raw(drops) });
+    let drops = format!("drops {}/s", rate(report.drops_per_s));
+    tables.push(if report.drops_per_s >= 0.05 { Span::styled(drops, look.bad()) } else { Span::raw(drops) });
     lines.push(Line::from(tables));
-    if let Some(window) = &r.traffic {
+    if let Some(window) = &report.traffic {
         let times = [window.answer_p50_ms, window.answer_p90_ms, window.answer_p99_ms];
         let ms = |time: Option<f64>| time.map_or_else(|| "-".to_owned(), milliseconds);
         lines.push(Line::raw(format!(

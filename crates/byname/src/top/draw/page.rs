@@ -23,8 +23,8 @@ pub fn face(frame: &mut Frame<'_>, state: &State, id: u64, look: &Look, area: Re
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-fn face_lines(rates: &FaceRate, look: &Look) -> Vec<Line<'static>> {
-    let face = &rates.face;
+fn face_lines(of: &FaceRate, look: &Look) -> Vec<Line<'static>> {
+    let (face, rates) = (&of.face, &of.rates);
     let item = |title: &str, value: String| {
         Line::from(vec![Span::styled(format!("{title:<12}"), look.key()), Span::raw(value)])
     };

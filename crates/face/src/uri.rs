@@ -17,9 +17,9 @@ const NDN_PORT: u16 = 6363;
 /// Default port of WebSocket faces.
 const WEBSOCKET_PORT: u16 = 9696;
 /// Default port of faces over TLS.
-const SECURE_WEBSOCKET_PORT: u16 = 9697;
+pub const SECURE_WEBSOCKET_PORT: u16 = 9697;
 /// Default port of faces over QUIC.
-const QUIC_PORT: u16 = 9698;
+pub const QUIC_PORT: u16 = 9698;
 
 /// One end of a face.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

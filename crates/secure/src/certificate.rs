@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use data_encoding::{BASE64, HEXLOWER, HEXLOWER_PERMISSIVE};
@@ -39,6 +39,13 @@ pub struct Files {
     pub certificate: PathBuf,
     /// Its private key, in PEM.
     pub key: PathBuf,
+}
+
+impl Files {
+    /// When they have changed last, as far as the system tells. Another value means another certificate.
+    pub(crate) fn changed(&self) -> [Option<SystemTime>; 2] {
+        [&self.certificate, &self.key].map(|path| path.metadata().and_then(|data| data.modified()).ok())
+    }
 }
 
 /// Why there is no certificate.
@@ -162,12 +169,6 @@ impl Certificate {
             .map_err(|error| CertificateError::Make(error.to_string()))?;
         Ok(Certificate { key: Arc::new(key), fingerprint, made: Some(now) })
     }
-
-    /// The certificate itself.
-    #[cfg(test)]
-    pub(crate) fn der(&self) -> &CertificateDer<'static> {
-        &self.key.cert[0]
-    }
 }
 
 /// What people are told of a certificate.
@@ -179,36 +180,86 @@ pub struct Summary {
     pub expires: Option<SystemTime>,
 }
 
-/// The certificate of the moment. TLS asks it in each handshake.
+/// The certificate of the moment, and where the next one comes from. TLS asks it in each handshake.
 #[derive(Debug)]
-pub(crate) struct Current(RwLock<Certificate>);
+pub(crate) struct Current {
+    certificate: RwLock<Certificate>,
+    /// Names for a certificate that is made here.
+    names: Vec<String>,
+    source: Mutex<Source>,
+}
+
+#[derive(Debug)]
+struct Source {
+    /// `None`: it is made here.
+    files: Option<Files>,
+    /// When the files had changed last, when they were read.
+    changed: Option<[Option<SystemTime>; 2]>,
+}
+
+impl Source {
+    /// Gets a certificate.
+    fn open(
+        files: Option<Files>,
+        names: &[String],
+        now: SystemTime,
+    ) -> Result<(Source, Certificate), CertificateError> {
+        // Before it is read: a change between the two must be seen later.
+        let changed = files.as_ref().map(Files::changed);
+        let certificate = match &files {
+            Some(files) => Certificate::read(files)?,
+            None => Certificate::make(names, now)?,
+        };
+        Ok((Source { files, changed }, certificate))
+    }
+}
 
 impl Current {
-    pub(crate) fn new(certificate: Certificate) -> Self {
-        Current(RwLock::new(certificate))
+    pub(crate) fn open(files: Option<Files>, names: Vec<String>, now: SystemTime) -> Result<Self, CertificateError> {
+        let (source, certificate) = Source::open(files, &names, now)?;
+        Ok(Current { certificate: RwLock::new(certificate), names, source: Mutex::new(source) })
     }
 
-    /// Uses this one from now on.
-    pub(crate) fn set(&self, certificate: Certificate) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = certificate;
+    /// Reads the certificate from these files now. `None`: from now on it is made here.
+    pub(crate) fn reload(&self, files: Option<Files>, now: SystemTime) -> Result<(), CertificateError> {
+        let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        if files.is_some() || source.files.is_some() {
+            let (opened, certificate) = Source::open(files, &self.names, now)?;
+            *source = opened;
+            self.set(certificate);
+        }
+        Ok(())
     }
 
-    pub(crate) fn certificate(&self) -> Certificate {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Replaces the certificate if that is due: it was made here some time ago, or its files have changed. Returns whether
+    /// it has another now. If its files are wrong, that is said once.
+    pub(crate) fn look(&self, now: SystemTime) -> Result<bool, CertificateError> {
+        let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = source.files.as_ref().map(Files::changed);
+        let is_due = match &source.files {
+            Some(_) => changed != source.changed,
+            None => self.certificate().made.is_some_and(|made| now > made + RENEWAL_AGE),
+        };
+        if is_due {
+            source.changed = changed;
+            let (opened, certificate) = Source::open(source.files.clone(), &self.names, now)?;
+            *source = opened;
+            self.set(certificate);
+        }
+        Ok(is_due)
+    }
+
+    fn set(&self, certificate: Certificate) {
+        *self.certificate.write().unwrap_or_else(PoisonError::into_inner) = certificate;
+    }
+
+    fn certificate(&self) -> Certificate {
+        self.certificate.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn summary(&self) -> Summary {
         let Certificate { fingerprint, made, .. } = self.certificate();
         Summary { fingerprint, expires: made.map(|made| made + VALIDITY) }
-    }
-
-    /// Whether it was made here so long ago that another should take its place.
-    pub(crate) fn is_old(&self, now: SystemTime) -> bool {
-        self.certificate().made.is_some_and(|made| now > made + RENEWAL_AGE)
-    }
-
-    pub(crate) fn is_made_here(&self) -> bool {
-        self.certificate().made.is_some()
     }
 }
 
@@ -246,19 +297,27 @@ mod tests {
     #[test]
     fn what_is_made_is_replaced_before_it_ends() {
         let now = SystemTime::now();
-        let current = Current::new(Certificate::make(&names(), now).expect("a certificate"));
-        assert!(!current.is_old(now + RENEWAL_AGE));
-        assert!(current.is_old(now + RENEWAL_AGE + Duration::from_secs(1)));
-        let whole = BEFORE + VALIDITY;
-        assert!(whole <= Duration::from_secs(14 * 24 * 3600), "browsers refuse it");
-        assert_eq!(current.summary().expires, Some(now + VALIDITY));
+        let current = Current::open(None, names(), now).expect("a certificate");
+        let first = current.summary();
+        assert_eq!(first.expires, Some(now + VALIDITY));
+        assert!(BEFORE + VALIDITY <= Duration::from_secs(14 * 24 * 3600), "browsers refuse it");
+        assert!(!current.look(now + RENEWAL_AGE).expect("nothing to do"));
+        assert_eq!(current.summary(), first);
+        let later = now + RENEWAL_AGE + Duration::from_secs(1);
+        assert!(current.look(later).expect("another"));
+        assert_eq!(current.summary().expires, Some(later + VALIDITY));
+        assert_ne!(current.summary().fingerprint, first.fingerprint);
+        current.reload(None, later).expect("nothing to do");
+        assert!(!current.look(later).expect("nothing to do"));
     }
 
     #[test]
     fn files_that_are_wrong_are_named() {
         let folder = tempfile::tempdir().expect("a folder");
         let files = Files { certificate: folder.path().join("cert.pem"), key: folder.path().join("key.pem") };
-        assert!(matches!(Certificate::read(&files), Err(CertificateError::Read { path, .. }) if path == files.certificate));
+        assert!(
+            matches!(Certificate::read(&files), Err(CertificateError::Read { path, .. }) if path == files.certificate)
+        );
         let write = |path: &Path, text: &str| std::fs::write(path, text).expect("a file");
         write(&files.certificate, "nothing");
         write(&files.key, "nothing");
@@ -273,8 +332,29 @@ mod tests {
         write(&files.key, &other.serialize_pem());
         assert!(matches!(Certificate::read(&files), Err(CertificateError::Unusable { .. })), "another's key");
         write(&files.key, &one.serialize_pem());
-        let read = Certificate::read(&files).expect("good files");
-        assert_eq!(read.fingerprint, Fingerprint::of(certificate.der()));
-        assert!(!Current::new(read).is_old(SystemTime::now() + VALIDITY), "files are their owner's");
+        let now = SystemTime::now();
+        let current = Current::open(Some(files.clone()), names(), now).expect("good files");
+        let summary = Summary { fingerprint: Fingerprint::of(certificate.der()), expires: None };
+        assert_eq!(current.summary(), summary);
+        assert!(!current.look(now + VALIDITY).expect("nothing to do"), "files are their owner's");
+
+        // A change in two steps: the key comes later.
+        let next = CertificateParams::new(names()).and_then(|params| params.self_signed(&other)).expect("signed");
+        let touch = |path: &Path, seconds| {
+            let file = File::options().write(true).open(path).expect("a file");
+            file.set_modified(now + Duration::from_secs(seconds)).expect("a time");
+        };
+        write(&files.certificate, &next.pem());
+        touch(&files.certificate, 10);
+        assert!(matches!(current.look(now), Err(CertificateError::Unusable { .. })));
+        assert!(!current.look(now).expect("it was said"));
+        assert_eq!(current.summary(), summary, "the former one stays");
+        write(&files.key, &other.serialize_pem());
+        touch(&files.key, 20);
+        assert!(current.look(now).expect("both are there"));
+        assert_eq!(current.summary().fingerprint, Fingerprint::of(next.der()));
+        std::fs::remove_file(&files.key).expect("removed");
+        assert!(matches!(current.look(now), Err(CertificateError::Read { .. })));
+        assert_eq!(current.summary().fingerprint, Fingerprint::of(next.der()), "it stays");
     }
 }

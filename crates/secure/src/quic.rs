@@ -61,6 +61,7 @@ const FIRST_BYTES: [u8; 3] = [0x05, 0x06, 0x64];
 /// What all connections over QUIC share.
 pub(crate) struct Quic {
     known: Arc<Known>,
+    tls: rustls::ServerConfig,
     door: Mutex<Door>,
     limits: Limits,
     /// Ends from which connections are made, over IPv4 and over IPv6.
@@ -82,19 +83,21 @@ fn transport() -> io::Result<QuicTransportConfig> {
 }
 
 impl Quic {
-    pub(crate) fn new(known: &Arc<Known>, door: Door, limits: Limits) -> Self {
-        Quic { known: Arc::clone(known), door: Mutex::new(door), limits, clients: Default::default() }
+    pub(crate) fn new(
+        current: &Arc<Current>,
+        known: &Arc<Known>,
+        door: Door,
+        limits: Limits,
+    ) -> Result<Self, rustls::Error> {
+        let tls = tls::server(current, &[WEBTRANSPORT_ALPN])?;
+        Ok(Quic { known: Arc::clone(known), tls, door: Mutex::new(door), limits, clients: Default::default() })
     }
 
     /// A listener on this socket, and its address.
-    pub(crate) fn endpoint(
-        &self,
-        socket: UdpSocket,
-        current: &Arc<Current>,
-    ) -> io::Result<(Arc<Endpoint<Server>>, SocketAddr)> {
+    pub(crate) fn endpoint(&self, socket: UdpSocket) -> io::Result<(Arc<Endpoint<Server>>, SocketAddr)> {
         socket.set_nonblocking(true)?;
         let local = socket.local_addr()?;
-        let tls = tls::server(current, &[WEBTRANSPORT_ALPN]).map_err(io::Error::other)?;
+        let tls = self.tls.clone();
         let mut config =
             ServerConfig::builder().with_bind_socket(socket).with_custom_tls_and_transport(tls, transport()?).build();
         config
@@ -118,9 +121,8 @@ impl Quic {
                 incoming.retry();
                 continue;
             }
-            let quic = Arc::clone(&self);
-            handshakes.start(move |done| async move {
-                let remote = incoming.remote_address();
+            let (quic, remote) = (Arc::clone(&self), incoming.remote_address());
+            handshakes.start(&remote, move |done| async move {
                 if let Err(error) = quic.serve(incoming, remote, local, done).await {
                     tracing::debug!(%remote, %error, "no face over QUIC");
                 }

@@ -11,7 +11,7 @@ use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::certificate::{Certificate, CertificateError, Current, Files, Fingerprint, Summary};
+use crate::certificate::{CertificateError, Current, Files, Fingerprint, Summary};
 use crate::peers::Known;
 use crate::quic::Quic;
 use crate::tls::Tls;
@@ -20,13 +20,15 @@ use crate::tls::Tls;
 const CALLS_MAX: usize = 256;
 /// Connections that the thread has made at most, for each protocol.
 const OUTGOING_MAX: usize = 1024;
-/// How often the age of the certificate is looked at.
-const AGE_INTERVAL: Duration = Duration::from_secs(3600);
+/// How long peers over QUIC have for hearing of the end.
+const CLOSING_TIME: Duration = Duration::from_millis(100);
+/// How often the age of the certificate, and its files, are looked at.
+const LOOK_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Limits on peers.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Most handshakes at a time on one listener. The oldest makes room for the next.
+    /// Most handshakes at a time on one listener. The oldest of the source prefix with most makes room for the next.
     pub handshakes_max: usize,
     /// How long a handshake may take.
     pub handshake_time: Duration,
@@ -36,11 +38,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits {
-            handshakes_max: 256,
-            handshake_time: Duration::from_secs(8),
-            stall_time: Duration::from_secs(10),
-        }
+        Limits { handshakes_max: 256, handshake_time: Duration::from_secs(8), stall_time: Duration::from_secs(10) }
     }
 }
 
@@ -96,78 +94,85 @@ pub enum StartError {
     System(#[from] io::Error),
 }
 
+/// What the thread is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Nothing: another process may have the sockets still.
+    Waits,
+    /// To serve.
+    Serves,
+    /// To end.
+    Ends,
+}
+
 /// A thread that serves encrypted faces until this is dropped.
 pub struct Secure {
     current: Arc<Current>,
     known: Arc<Known>,
-    names: Vec<String>,
-    end: watch::Sender<bool>,
+    phase: watch::Sender<Phase>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Secure {
-    /// Starts the thread.
+    /// Starts the thread, which does nothing before [`Secure::serve`].
     ///
     /// # Errors
     /// If there is no certificate, or the system does not let the thread serve these sockets.
     pub fn start(config: SecureConfig) -> Result<Self, StartError> {
         let SecureConfig { files, names, trusted, tls, quic, limits } = config;
-        let certificate = match &files {
-            Some(files) => Certificate::read(files)?,
-            None => Certificate::make(&names, SystemTime::now())?,
-        };
-        let current = Arc::new(Current::new(certificate));
+        let current = Arc::new(Current::open(files, names, SystemTime::now())?);
         let known = Arc::new(Known::new(trusted));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-        let mut tasks = JoinSet::new();
-        let context = runtime.enter();
         let of_tls = Arc::new(Tls::new(&current, &known, tls.door, limits)?);
-        for listener in tls.listeners {
-            listener.set_nonblocking(true)?;
-            let local = listener.local_addr()?;
-            let listener = tokio::net::TcpListener::from_std(listener)?;
-            tasks.spawn_on(Arc::clone(&of_tls).listen(listener, local), runtime.handle());
-        }
-        let of_quic = Arc::new(Quic::new(&known, quic.door, limits));
-        let mut endpoints = Vec::new();
-        for socket in quic.listeners {
-            let (endpoint, local) = of_quic.endpoint(socket, &current)?;
-            endpoints.push(Arc::clone(&endpoint));
-            tasks.spawn_on(Arc::clone(&of_quic).listen(endpoint, local), runtime.handle());
-        }
-        drop(context);
-        let connect = move |call| Arc::clone(&of_tls).connect(call);
-        tasks.spawn_on(make_calls(tls.calls, connect), runtime.handle());
-        let connect = move |call| Arc::clone(&of_quic).connect(call);
-        tasks.spawn_on(make_calls(quic.calls, connect), runtime.handle());
-        tasks.spawn_on(renew(Arc::clone(&current), names.clone()), runtime.handle());
-
-        let (end, mut ended) = watch::channel(false);
+        let of_quic = Arc::new(Quic::new(&current, &known, quic.door, limits)?);
+        let (phase, mut told) = watch::channel(Phase::Waits);
+        let watched = Arc::clone(&current);
         let serve = async move {
             // An error means that this side is gone, too.
-            let _ = ended.changed().await;
+            if !told.wait_for(|phase| *phase != Phase::Waits).await.is_ok_and(|phase| *phase == Phase::Serves) {
+                return;
+            }
+            let mut tasks = JoinSet::new();
+            for listener in tls.listeners {
+                tasks.spawn(Arc::clone(&of_tls).listen(listener));
+            }
+            let mut endpoints = Vec::new();
+            for socket in quic.listeners {
+                match of_quic.endpoint(socket) {
+                    Ok((endpoint, local)) => {
+                        endpoints.push(Arc::clone(&endpoint));
+                        tasks.spawn(Arc::clone(&of_quic).listen(endpoint, local));
+                    }
+                    Err(error) => tracing::error!("QUIC is not served: {error}"),
+                }
+            }
+            tasks.spawn(make_calls(tls.calls, move |call| Arc::clone(&of_tls).connect(call)));
+            tasks.spawn(make_calls(quic.calls, move |call| Arc::clone(&of_quic).connect(call)));
+            tasks.spawn(keep_current(watched));
+            let _ = told.wait_for(|phase| *phase == Phase::Ends).await;
             drop(tasks);
             for endpoint in endpoints {
                 endpoint.close(0u32.into(), b"the router ends");
                 // Peers hear of the end at once, or else after some time.
-                let _ = tokio::time::timeout(Duration::from_millis(100), endpoint.wait_idle()).await;
+                let _ = tokio::time::timeout(CLOSING_TIME, endpoint.wait_idle()).await;
             }
         };
-        let thread =
-            std::thread::Builder::new().name("byname-secure".into()).spawn(move || runtime.block_on(serve))?;
-        Ok(Secure { current, known, names, end, thread: Some(thread) })
+        let thread = std::thread::Builder::new().name("byname-secure".into()).spawn(move || runtime.block_on(serve))?;
+        Ok(Secure { current, known, phase, thread: Some(thread) })
+    }
+
+    /// Lets the thread serve its sockets. A process that takes over from another calls this when that does not serve them
+    /// any more: a datagram reaches only one of the processes.
+    pub fn serve(&self) {
+        let _ = self.phase.send(Phase::Serves);
     }
 
     /// Changes the certificate for connections to come, and the routers that faces may connect to. Others stay.
     ///
     /// # Errors
     /// If there is no such certificate. Then nothing has changed.
-    pub fn reload(&self, files: Option<&Files>, trusted: Vec<Fingerprint>) -> Result<(), CertificateError> {
-        match files {
-            Some(files) => self.current.set(Certificate::read(files)?),
-            None if self.current.is_made_here() => {}
-            None => self.current.set(Certificate::make(&self.names, SystemTime::now())?),
-        }
+    pub fn reload(&self, files: Option<Files>, trusted: Vec<Fingerprint>) -> Result<(), CertificateError> {
+        self.current.reload(files, SystemTime::now())?;
         self.known.set(trusted);
         Ok(())
     }
@@ -192,7 +197,7 @@ impl Secure {
 
 impl Drop for Secure {
     fn drop(&mut self) {
-        let _ = self.end.send(true);
+        let _ = self.phase.send(Phase::Ends);
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -221,21 +226,17 @@ where
     }
 }
 
-/// Replaces a certificate that was made here, in time.
-async fn renew(current: Arc<Current>, names: Vec<String>) {
+/// Replaces the certificate when that is due.
+async fn keep_current(current: Arc<Current>) {
     loop {
-        tokio::time::sleep(AGE_INTERVAL).await;
-        let now = SystemTime::now();
-        if !current.is_old(now) {
-            continue;
-        }
-        match Certificate::make(&names, now) {
-            Ok(certificate) => {
-                current.set(certificate);
+        tokio::time::sleep(LOOK_INTERVAL).await;
+        match current.look(SystemTime::now()) {
+            Ok(false) => {}
+            Ok(true) => {
                 let fingerprint = current.summary().fingerprint;
-                tracing::info!(%fingerprint, base64 = fingerprint.base64(), "a new certificate was made");
+                tracing::info!(%fingerprint, base64 = fingerprint.base64(), "another certificate is in use");
             }
-            Err(error) => tracing::error!("the certificate will end soon: {error}"),
+            Err(error) => tracing::error!("the former certificate stays in use: {error}"),
         }
     }
 }

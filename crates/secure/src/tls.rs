@@ -1,7 +1,7 @@
 //! WebSocket over TLS: TLS here, WebSocket in the port.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener as BoundListener};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -64,7 +64,19 @@ impl Tls {
     }
 
     /// Accepts connections for ever.
-    pub(crate) async fn listen(self: Arc<Self>, listener: TcpListener, local: SocketAddr) {
+    pub(crate) async fn listen(self: Arc<Self>, bound: BoundListener) {
+        let begin = || {
+            bound.set_nonblocking(true)?;
+            let local = bound.local_addr()?;
+            Ok((TcpListener::from_std(bound)?, local))
+        };
+        let (listener, local) = match begin() {
+            Ok(begun) => begun,
+            Err(error) => {
+                let error: io::Error = error;
+                return tracing::error!("WebSocket over TLS is not served: {error}");
+            }
+        };
         let mut handshakes = Handshakes::new(self.limits.handshakes_max);
         let mut is_short = false;
         loop {
@@ -77,7 +89,7 @@ impl Tls {
                 Ok((stream, remote)) => {
                     is_short = false;
                     let tls = Arc::clone(&self);
-                    handshakes.start(move |done| async move {
+                    handshakes.start(&remote, move |done| async move {
                         if let Err(error) = tls.serve(stream, remote, local, done).await {
                             tracing::debug!(%remote, %error, "no face over TLS");
                         }

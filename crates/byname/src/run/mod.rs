@@ -191,7 +191,7 @@ fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: I
     // ready, it answers.
     let (mut web, mut routing) = (None, Routing::default());
     if arrival.is_none() {
-        web = start_web(&config, http.take(), &control, (&health, routing.measures()), &mut bound.notes);
+        web = start_web(&config, http.take(), &control, (&health, routing.measures()), &mut bound);
     }
     let watch = Watch::start(pulses, control.take_pulse(), Arc::clone(&health), watch::INTERVAL)?;
     let configured = config.tables.strategies.clone().into_iter().collect();
@@ -222,7 +222,7 @@ fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: I
     // at once, too, so the trees must be joined before.
     add_ports(&handle, std::mem::take(&mut bound.applications))?;
     if arrival.is_some() {
-        web = start_web(&config, http.take(), &control, (&health, routing.measures()), &mut bound.notes);
+        web = start_web(&config, http.take(), &control, (&health, routing.measures()), &mut bound);
     }
     // As other applications: when management runs.
     if let Some(thread) = routing.start(&config, &handle)? {
@@ -239,8 +239,11 @@ fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: I
     if let Some(thread) = secure.as_mut().and_then(byname_secure::Secure::take_thread) {
         process.watch(SECURE_THREAD, thread)?;
     }
+    // Another process that had its sockets has ended.
+    secure.iter().for_each(byname_secure::Secure::serve);
     let certificate = secure.as_ref().map(|secure| secure.summary().fingerprint.base64());
-    let table = StartUp { taken, state, certificate, ..start_up(&config, args.config, bound, initial.counts(), web.as_ref()) };
+    let table =
+        StartUp { taken, state, certificate, ..start_up(&config, args.config, bound, initial.counts(), web.as_ref()) };
     let push = push::start(&config, &control, routing.measures())?;
     let setup = Setup {
         config,
@@ -542,20 +545,22 @@ fn start_web(
     listener: Option<OwnedFd>,
     control: &ControlHandle,
     (health, routing): (&Arc<Health>, Measures),
-    notes: &mut Vec<String>,
+    bound: &mut ports::Bound,
 ) -> Option<WebServer> {
     if !config.metrics.enabled {
         return None;
     }
     let snapshots = control.snapshots(config.metrics.faces);
     let listener = listener.map(TcpListener::from);
-    let dashboard = dashboard::wanted(config, control, routing.map(), notes);
+    let dashboard = dashboard::wanted(config, control, routing.map(), &mut bound.notes);
     let ask = routing.added_to(move |tell| snapshots.ask(tell));
-    match WebServer::start_on(config.metrics.listen, listener, ask, health.probes(), dashboard) {
+    let mut probes = health.probes();
+    probes.certificate = bound.secure.as_ref().map(ports::tells_certificate);
+    match WebServer::start_on(config.metrics.listen, listener, ask, probes, dashboard) {
         Ok(server) => Some(server),
         Err(error) => {
             tracing::warn!("{error}");
-            notes.push(format!("no metrics: {error}; see [metrics] in the configuration"));
+            bound.notes.push(format!("no metrics: {error}; see [metrics] in the configuration"));
             None
         }
     }

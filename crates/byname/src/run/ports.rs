@@ -22,7 +22,7 @@ use byname_face::system::ip_socket;
 use byname_face::udp::multicast::{MulticastConfig, MulticastPort};
 use byname_face::udp::{UdpConfig, UdpPort};
 use byname_face::{FaceUri, LinkFlags, Port};
-use byname_secure::{Files, Fingerprint, Limits, Secure, SecureConfig, Service};
+use byname_secure::{Files, Fingerprint, Limits, Secure, SecureConfig, Service, Summary};
 use rustix::net::{SocketFlags, SocketType};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -424,12 +424,23 @@ fn bind_encrypted(
 /// The certificate's files, and the routers that faces may connect to.
 pub fn encryption_of(config: &Config) -> (Option<Files>, Vec<Fingerprint>) {
     let tls = &config.tls;
-    let files = (!tls.certificate.as_os_str().is_empty()).then(|| Files {
-        certificate: config.folder.join(&tls.certificate),
-        key: config.folder.join(&tls.key),
-    });
+    let files = (!tls.certificate.as_os_str().is_empty())
+        .then(|| Files { certificate: config.folder.join(&tls.certificate), key: config.folder.join(&tls.key) });
     // The configuration has checked their form.
     (files, tls.peers.iter().filter_map(|peer| peer.parse().ok()).collect())
+}
+
+/// What `/certificate` of the web server says.
+pub fn tells_certificate(secure: &Secure) -> Box<dyn Fn() -> String + Send + Sync> {
+    let tell = secure.teller();
+    Box::new(move || {
+        let Summary { fingerprint, expires } = tell();
+        let expires = expires.map(|time| humantime::format_rfc3339_seconds(time).to_string());
+        let told = serde_json::json!({
+            "sha256": fingerprint.base64(), "fingerprint": fingerprint.to_string(), "expires": expires,
+        });
+        format!("{told}\n")
+    })
 }
 
 fn listen_tcp(at: SocketAddr) -> anyhow::Result<TcpListener> {

@@ -200,7 +200,7 @@ impl Router {
         // Before the faces end: they must stay in the store.
         self.control.close_state()?;
         self.handle.shutdown();
-        drop(self.control);
+        drop((self.control, self.setup.secure));
         Ok(())
     }
 

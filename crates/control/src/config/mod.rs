@@ -24,8 +24,8 @@ mod routing;
 mod secrets;
 mod state;
 mod tags;
-mod tls;
 mod threads;
+mod tls;
 mod trust;
 mod value;
 
@@ -63,8 +63,8 @@ pub use routing::{Routing, RoutingNeighbor};
 pub use secrets::exposure;
 pub use state::State;
 pub use tags::{ConfiguredNeighbor, ConfiguredPlace, Neighbor, PlacesError, TagEngineKind, Tags, Tree};
-pub use tls::Tls;
 pub use threads::{Threads, thread_count};
+pub use tls::Tls;
 pub use trust::{RuleKind, Trust};
 pub use value::at_least_1;
 

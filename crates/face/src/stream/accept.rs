@@ -145,8 +145,7 @@ impl StreamPort {
         let link = LinkService::new(link, self.budget.clone());
         let mut connection = Connection::new(self.take_serial(), remote_uri, local, link, self.new_codec());
         // QUIC's peers are web pages and other routers. A page must not command the router of its reader's host.
-        let local_peer =
-            self.kind != Kind::Quic && remote.is_none_or(|addr| addr.ip().to_canonical().is_loopback());
+        let local_peer = self.kind != Kind::Quic && remote.is_none_or(|addr| addr.ip().to_canonical().is_loopback());
         connection.scope = if local_peer { Scope::Local } else { Scope::NonLocal };
         connection.persistency = Persistency::OnDemand;
         connection.descriptor = Some(descriptor);

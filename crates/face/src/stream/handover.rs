@@ -27,7 +27,11 @@ impl StreamPort {
             let descriptor = entrance.listener.as_fd().try_clone_to_owned().ok()?;
             Some(SharedSocket { record, descriptor })
         };
-        self.entrances.iter().filter_map(share).chain(self.outer.iter().filter_map(|outer| outer.share(self.name()))).collect()
+        self.entrances
+            .iter()
+            .filter_map(share)
+            .chain(self.outer.iter().filter_map(|outer| outer.share(self.name())))
+            .collect()
     }
 
     /// What another process needs to go on with a face.

@@ -378,7 +378,9 @@ impl StreamPort {
     fn new_codec(&self) -> Codec {
         match self.kind {
             Kind::Unix | Kind::Tcp | Kind::Quic => Codec::Plain(Cutter::default()),
-            Kind::WebSocket | Kind::SecureWebSocket => Codec::WebSocket(Box::new(WebSocketCodec::server(Arc::clone(&self.local_clients)))),
+            Kind::WebSocket | Kind::SecureWebSocket => {
+                Codec::WebSocket(Box::new(WebSocketCodec::server(Arc::clone(&self.local_clients))))
+            }
         }
     }
 

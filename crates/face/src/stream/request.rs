@@ -29,9 +29,7 @@ impl StreamPort {
             (FaceUri::Tcp(addr), Kind::Tcp)
             | (FaceUri::WebSocket(addr), Kind::WebSocket)
             | (FaceUri::SecureWebSocket(addr), Kind::SecureWebSocket)
-            | (FaceUri::Quic(addr), Kind::Quic) => {
-                Some(self.create_outgoing(cx, *addr, request))
-            }
+            | (FaceUri::Quic(addr), Kind::Quic) => Some(self.create_outgoing(cx, *addr, request)),
             (FaceUri::Unix(_) | FaceUri::Fd(_), Kind::Unix) | (FaceUri::WebSocketClient(_), Kind::WebSocket) => {
                 Some(Err(CreateFaceError::Unacceptable("faces of this kind are made by their clients only".into())))
             }

@@ -15,7 +15,7 @@ use byname_forward::FaceId;
 use byname_web::WebServer;
 
 use super::super::initial::{Initial, OwnFace, create_or_find, faces, routes, with_face};
-use super::super::ports::encryption_of;
+use super::super::ports::{encryption_of, tells_certificate};
 use super::super::trees::Joining;
 use super::super::{dashboard, push, routing, state};
 use super::{Router, Target};
@@ -106,7 +106,8 @@ impl Router {
         let measures = self.setup.routing.measures();
         let dashboard = dashboard::wanted(config, &self.control, measures.map(), &mut notes);
         let ask = measures.added_to(move |tell| snapshots.ask(tell));
-        let probes = self.setup.health.probes();
+        let mut probes = self.setup.health.probes();
+        probes.certificate = self.setup.secure.as_ref().map(tells_certificate);
         let mut web = WebServer::start_on(config.metrics.listen, None, ask, probes, dashboard)?;
         if let Some(thread) = web.take_thread() {
             process.watch(WEB_THREAD, thread)?;
@@ -425,7 +426,7 @@ impl Steps<'_> {
         let reload = |router: &Router, config: &Config| {
             let Some(secure) = &router.setup.secure else { return Ok(()) };
             let (files, trusted) = encryption_of(config);
-            secure.reload(files.as_ref(), trusted)
+            secure.reload(files, trusted)
         };
         reload(self.router, new).context("[tls]")?;
         let old = old.clone();

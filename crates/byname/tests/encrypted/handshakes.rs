@@ -80,7 +80,7 @@ fn handshakes_that_never_end_lock_nobody_out() {
     first.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
     let ended = first.read(&mut [0; 100]);
     assert!(matches!(ended, Ok(0)) || ended.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset));
-    websocket(&listening, &identity);
+    let _socket = websocket(&listening, &identity);
     assert!(listening.router.ok("face list").contains("wsclient"));
 }
 

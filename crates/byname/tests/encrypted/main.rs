@@ -126,9 +126,9 @@ fn links_come_back_after_a_restart_with_another_certificate() {
     let mut identity = Identity::new();
     let mut far = Listening::start(&identity, "");
     let near = knowing(&identity, "");
-    let _server = far.router.serve("ping-server /demo", "/demo", b"");
+    let _server = far.router.serve("ping-server /demo", "/demo/ping", b"");
     for uri in far.uris() {
-        near.ok(&format!("face create {uri} --persistency permanent"));
+        near.ok(&format!("face create {uri} permanent"));
         near.ok(&format!("route add /demo {uri}"));
         assert!(near.reaches("/demo"), "over {uri}");
         near.ok(&format!("route remove /demo {uri}"));

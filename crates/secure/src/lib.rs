@@ -10,4 +10,4 @@ mod thread;
 mod tls;
 
 pub use certificate::{CertificateError, Files, Fingerprint, Summary};
-pub use thread::{Calls, Limits, Secure, SecureConfig, Service, StartError, calls};
+pub use thread::{Calls, Farewell, Limits, Secure, SecureConfig, Service, StartError, calls};

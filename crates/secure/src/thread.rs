@@ -4,7 +4,7 @@ use std::io;
 use std::net::{TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use byname_face::stream::{Call, CallThread, Door};
 use thiserror::Error;
@@ -21,7 +21,9 @@ const CALLS_MAX: usize = 256;
 /// Connections that the thread has made at most, for each protocol.
 const OUTGOING_MAX: usize = 1024;
 /// How long peers over QUIC have for hearing of the end.
-const CLOSING_TIME: Duration = Duration::from_millis(100);
+const CLOSING_TIME: Duration = Duration::from_millis(50);
+/// How long a process that ends at once waits for that.
+const FAREWELL_TIME: Duration = Duration::from_millis(300);
 /// How often the age of the certificate, and its files, are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_secs(20);
 
@@ -188,10 +190,31 @@ impl Secure {
         move || current.summary()
     }
 
+    /// A way to end the thread from another one.
+    pub fn farewell(&self) -> Farewell {
+        Farewell(self.phase.clone())
+    }
+
     /// The thread, for a caller that watches whether it ends by itself. After this call, dropping this only tells the
     /// thread to end; the caller joins it.
     pub fn take_thread(&mut self) -> Option<JoinHandle<()>> {
         self.thread.take()
+    }
+}
+
+/// Ends the thread from another one.
+#[derive(Clone)]
+pub struct Farewell(watch::Sender<Phase>);
+
+impl Farewell {
+    /// Lets peers over QUIC know that their connections end, and waits a short time until they have been told. A process
+    /// calls this before it ends without dropping [`Secure`]; otherwise they would wait for a sign of it.
+    pub fn say(&self) {
+        let _ = self.0.send(Phase::Ends);
+        let until = Instant::now() + FAREWELL_TIME;
+        while !self.0.is_closed() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 

@@ -148,8 +148,9 @@ impl Router {
     }
 
     fn departing(&self) -> Departing<'_> {
-        let Setup { config, initial, web, .. } = &self.setup;
-        Departing { config, initial, web: web.as_ref(), handle: &self.handle, control: &self.control }
+        let Setup { config, initial, web, secure, .. } = &self.setup;
+        let (web, secure) = (web.as_ref(), secure.as_ref());
+        Departing { config, initial, web, secure, handle: &self.handle, control: &self.control }
     }
 
     /// Carries out reloads and restarts until a signal ends the process. A restart starts `program`; it returns only if

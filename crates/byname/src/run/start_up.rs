@@ -84,7 +84,7 @@ impl StartUp {
             row("wss", list(&self.wss));
         }
         if !self.quic.is_empty() {
-            row("WebTransport", list(&self.quic));
+            row("QUIC", list(&self.quic));
         }
         if let Some(fingerprint) = &self.certificate {
             row("Certificate", format!("SHA-256 {fingerprint}"));

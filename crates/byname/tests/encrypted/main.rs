@@ -125,7 +125,7 @@ fn a_router_with_another_certificate_gets_no_face() {
 fn links_come_back_after_a_restart_with_another_certificate() {
     let mut identity = Identity::new();
     let mut far = Listening::start(&identity, "");
-    let near = knowing(&identity, "");
+    let mut near = knowing(&identity, "");
     let _server = far.router.serve("ping-server /demo", "/demo/ping", b"");
     for uri in far.uris() {
         near.ok(&format!("face create {uri} permanent"));
@@ -138,6 +138,13 @@ fn links_come_back_after_a_restart_with_another_certificate() {
     for uri in far.uris() {
         near.ok(&format!("route add /demo {uri}"));
         assert!(near.reaches("/demo"), "over {uri} after the restart\n{}\n{}", near.log(), far.router.log());
+        near.ok(&format!("route remove /demo {uri}"));
+    }
+    // So do its own links, when the other end restarts.
+    near.hand_over();
+    for uri in far.uris() {
+        near.ok(&format!("route add /demo {uri}"));
+        assert!(near.reaches("/demo"), "over {uri} after the restart here\n{}", near.log());
         near.ok(&format!("route remove /demo {uri}"));
     }
 

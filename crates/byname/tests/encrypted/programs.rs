@@ -97,6 +97,8 @@ fn programs_get_data() {
         let none = tokio::time::timeout(Duration::from_millis(300), connection.receive_datagram()).await;
         assert!(none.is_err(), "{none:?}");
         assert!(webtransport(listening.quic, "/other", &identity).await.is_err(), "packets are at /ndn");
+        connection.close(0u32.into(), b"");
+        tokio::time::sleep(Duration::from_millis(50)).await;
     });
     eventually("faces end with their peers", || !listening.router.ok("face list").contains("quic://"));
 }

@@ -19,13 +19,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use byname_face::stream::{Call, Door, Guest};
+use byname_face::udp::set_buffer_sizes;
 use byname_wire::lp::FRAME_BYTES_MAX;
 use byname_wire::tlv;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use wtransport::config::{ClientConfig, QuicTransportConfig, ServerConfig};
 use wtransport::endpoint::endpoint_side::{Client, Server};
-use wtransport::endpoint::{Endpoint, IncomingSession};
+use wtransport::endpoint::{ConnectOptions, Endpoint, IncomingSession};
 use wtransport::proto::WEBTRANSPORT_ALPN;
 use wtransport::proto::datagram::Datagram;
 use wtransport::proto::ids::QStreamId;
@@ -39,10 +40,14 @@ use crate::tls;
 
 /// Where web pages find packets.
 const PATH: &str = "/ndn";
+/// Field of a request by which ndnd's library knows WebTransport.
+const OFFER: [&str; 2] = ["sec-webtransport-http3-draft02", "1"];
 /// Longest packet to a peer, in bytes. QUIC's shortest MTU, 1200 bytes, has room for it with all headers.
 const PACKET_BYTES_MAX: usize = 1120;
 /// Bytes of datagrams that may wait, in each direction, for one connection.
 const WAITING_BYTES_MAX: usize = 256 << 10;
+/// Bytes that the kernel holds for a socket in each direction. All connections of a listener share them.
+const SOCKET_BYTES: usize = 4 << 20;
 /// Connections that may wait for their first answer, and bytes that they may send until then.
 const INCOMING_MAX: usize = 256;
 const INCOMING_BYTES_MAX: u64 = 16 << 10;
@@ -96,6 +101,7 @@ impl Quic {
     /// A listener on this socket, and its address.
     pub(crate) fn endpoint(&self, socket: UdpSocket) -> io::Result<(Arc<Endpoint<Server>>, SocketAddr)> {
         socket.set_nonblocking(true)?;
+        set_buffer_sizes(&socket, SOCKET_BYTES);
         let local = socket.local_addr()?;
         let tls = self.tls.clone();
         let mut config =
@@ -173,7 +179,9 @@ impl Quic {
 
     async fn try_connect(&self, remote: SocketAddr, end: UnixStream) -> io::Result<()> {
         let client = self.client(remote.ip())?;
-        let connected = client.connect(format!("https://{remote}{PATH}"));
+        let [name, value] = OFFER;
+        let options = ConnectOptions::builder(format!("https://{remote}{PATH}")).add_header(name, value).build();
+        let connected = client.connect(options);
         let connection = timeout(self.limits.handshake_time, connected).await?.map_err(io::Error::other)?;
         packet_bytes_max(&connection)?;
         end.set_nonblocking(true)?;
@@ -192,8 +200,11 @@ impl Quic {
         }
         let any: IpAddr = if of.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
         let tls = self.known.client(WEBTRANSPORT_ALPN).map_err(io::Error::other)?;
+        let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
+        set_buffer_sizes(&socket, SOCKET_BYTES);
+        socket.set_nonblocking(true)?;
         let config = ClientConfig::builder()
-            .with_bind_address(SocketAddr::new(any, 0))
+            .with_bind_socket(socket)
             .with_custom_tls_and_transport(tls, transport()?)
             .build();
         let client = Endpoint::client(config)?;

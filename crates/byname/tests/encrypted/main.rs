@@ -150,7 +150,7 @@ fn links_come_back_after_a_restart_with_another_certificate() {
 
     // Connections that exist do not notice another certificate, and new ones get it.
     identity.renew();
-    far.router.ok("config reload");
+    far.router.ok("reload");
     let newer = knowing(&identity, "");
     for router in [&near, &newer] {
         for uri in far.uris() {

@@ -143,6 +143,7 @@ fn links_come_back_after_a_restart_with_another_certificate() {
     // So do its own links, when the other end restarts.
     near.hand_over();
     for uri in far.uris() {
+        eventually("lasting faces are made again", || near.ok("face list").contains(&uri));
         near.ok(&format!("route add /demo {uri}"));
         assert!(near.reaches("/demo"), "over {uri} after the restart here\n{}", near.log());
         near.ok(&format!("route remove /demo {uri}"));

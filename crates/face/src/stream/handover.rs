@@ -37,8 +37,10 @@ impl StreamPort {
     /// What another process needs to go on with a face.
     pub(super) fn give(&self, now: Ticks, face: FaceId) -> Option<HandedFace> {
         let connection = self.slots[*self.faces.get(&face)? as usize].as_deref()?;
-        if matches!(self.kind, Kind::SecureWebSocket | Kind::Quic) {
-            // Its keys are with another thread of this process, and stay there.
+        // The keys of an encrypted connection are with another thread of this process, and stay there. So a lasting face
+        // passes without its connection, and connects again.
+        let is_encrypted = matches!(self.kind, Kind::SecureWebSocket | Kind::Quic);
+        if is_encrypted && connection.remote_addr().is_none() {
             return None;
         }
         let record = FaceRecord {
@@ -52,10 +54,10 @@ impl StreamPort {
             counters: [0; 10],
             is_endpoint: false,
             link: connection.link.hand_over(),
-            stream: Some(connection.hand_over(now)),
+            stream: Some(if is_encrypted { unconnected() } else { connection.hand_over(now) }),
             peer: None,
         };
-        let socket = connection.socket.as_ref().filter(|_| connection.is_up());
+        let socket = connection.socket.as_ref().filter(|_| connection.is_up() && !is_encrypted);
         let descriptor = match socket.map(|socket| socket.as_fd().try_clone_to_owned()) {
             Some(Err(error)) => {
                 tracing::warn!(%face, %error, "no descriptor for a face that passes to the new process");
@@ -110,6 +112,22 @@ impl StreamPort {
         }
         connection.take_over(now, stream);
         Some(connection)
+    }
+}
+
+/// A connection that is made at once.
+fn unconnected() -> StreamRecord {
+    StreamRecord {
+        phase: PhaseRecord::Waiting(0),
+        accepted: false,
+        attempts: 0,
+        has_spoken: false,
+        input_ended: false,
+        silent_ms: 0,
+        input: Vec::new(),
+        output: Vec::new(),
+        frame_at: 0,
+        web_socket: None,
     }
 }
 

@@ -203,10 +203,8 @@ impl Quic {
         let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
         set_buffer_sizes(&socket, SOCKET_BYTES);
         socket.set_nonblocking(true)?;
-        let config = ClientConfig::builder()
-            .with_bind_socket(socket)
-            .with_custom_tls_and_transport(tls, transport()?)
-            .build();
+        let config =
+            ClientConfig::builder().with_bind_socket(socket).with_custom_tls_and_transport(tls, transport()?).build();
         let client = Endpoint::client(config)?;
         Ok(place.get_or_init(|| client))
     }

@@ -61,7 +61,8 @@ class Page:
         """Opens the page, and asks it for an object. Returns what it said."""
         shown = json.loads((self.directory / "router.json").read_text())
         assert {"webtransport", "websocket", "list", "sha256"} == set(shown), "the document has all settings"
-        (self.directory / "router.json").write_text(json.dumps({**dict.fromkeys(shown, ""), "list": "/example/list", **settings}))
+        chosen = {**dict.fromkeys(shown, ""), "list": "/example/list", **settings}
+        (self.directory / "router.json").write_text(json.dumps(chosen))
         done = subprocess.run(
             ["node", "--no-warnings", str(HERE / "ndnts/browser.mjs"), str(self.directory), name],
             capture_output=True, text=True, timeout=120, env={**os.environ, "CHROMIUM": CHROMIUM, "NODE_OPTIONS": ""},

@@ -35,7 +35,8 @@ def certificate(directory: Path) -> tuple[Path, Path, str]:
          "-subj", "/CN=ndnd", "-keyout", str(key), "-out", str(path)], check=True, capture_output=True,
     )
     told = subprocess.run(
-        ["openssl", "x509", "-noout", "-fingerprint", "-sha256", "-in", str(path)], check=True, capture_output=True, text=True,
+        ["openssl", "x509", "-noout", "-fingerprint", "-sha256", "-in", str(path)],
+        check=True, capture_output=True, text=True,
     )
     return path, key, told.stdout.strip().partition("=")[2]
 

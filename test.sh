@@ -12,7 +12,7 @@
 #   ./test.sh clients -- -k nack  passes arguments after `--` to pytest
 #
 # Environment: BYNAME_BIN is the binary for tests with clients and the package, instead of a new build. PYTHON is the interpreter.
-# CHROMIUM is the browser for the dashboard's tests, and SCREENSHOTS the folder for what it saw.
+# CHROMIUM is the browser for tests of pages, and SCREENSHOTS the folder for what it saw.
 # BYNAME_TEST_OPERATIONS is the number of operations that check lookup engines, BYNAME_TEST_SEED their first seed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"

@@ -240,7 +240,7 @@ mod tests {
         let forwarder = run::start_forwarder(&config, authorizer, Vec::new(), Vec::new()).expect("threads");
         match which.as_str() {
             "web" => {
-                let probes = Probes { live: Box::new(|| Ok(())), ready: Box::new(|| Ok(())) };
+                let probes = Probes { live: Box::new(|| Ok(())), ready: Box::new(|| Ok(())), certificate: None };
                 let server =
                     WebServer::start(([127, 0, 0, 1], 0).into(), |_| panic!("deliberate"), probes).expect("a port");
                 let mut stream = std::net::TcpStream::connect(server.address()).expect("it listens");

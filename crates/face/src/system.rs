@@ -91,7 +91,7 @@ pub(crate) fn prefer_node(_node: Option<u32>) -> io::Result<()> {
 }
 
 /// Opens a socket of an address' family. A socket of IPv6 has no part in IPv4.
-pub(crate) fn ip_socket(address: &SocketAddr, kind: SocketType, flags: SocketFlags) -> io::Result<OwnedFd> {
+pub fn ip_socket(address: &SocketAddr, kind: SocketType, flags: SocketFlags) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, kind, flags | SocketFlags::CLOEXEC, None)?;
     if address.is_ipv6() {

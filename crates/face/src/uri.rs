@@ -16,6 +16,10 @@ use crate::mac_address::MacAddress;
 const NDN_PORT: u16 = 6363;
 /// Default port of WebSocket faces.
 const WEBSOCKET_PORT: u16 = 9696;
+/// Default port of faces over TLS.
+pub const SECURE_WEBSOCKET_PORT: u16 = 9697;
+/// Default port of faces over QUIC.
+pub const QUIC_PORT: u16 = 9698;
 
 /// One end of a face.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -32,7 +36,11 @@ pub enum FaceUri {
     Tcp(SocketAddr),
     /// `ws://192.0.2.1:9696`.
     WebSocket(SocketAddr),
-    /// `wsclient://192.0.2.1:55555`, the remote end of an accepted WebSocket.
+    /// `wss://192.0.2.1:9697`, WebSocket over TLS.
+    SecureWebSocket(SocketAddr),
+    /// `quic://192.0.2.1:9698`, WebTransport over HTTP/3.
+    Quic(SocketAddr),
+    /// `wsclient://192.0.2.1:55555`, the remote end of an accepted WebSocket, with TLS or without.
     WebSocketClient(SocketAddr),
     /// `unix:///run/nfd/nfd.sock`.
     Unix(PathBuf),
@@ -77,10 +85,10 @@ impl std::str::FromStr for FaceUri {
             "null" => FaceUri::Null,
             "udp4" | "tcp4" => FaceUri::of_scheme(scheme, socket_addr_v4(rest).map_err(fail)?),
             "udp6" | "tcp6" => FaceUri::of_scheme(scheme, socket_addr_v6(rest).map_err(fail)?),
-            "ws" | "wsclient" if rest.starts_with('[') => {
+            "ws" | "wss" | "quic" | "wsclient" if rest.starts_with('[') => {
                 FaceUri::of_scheme(scheme, socket_addr_v6(rest).map_err(fail)?)
             }
-            "ws" | "wsclient" => FaceUri::of_scheme(scheme, socket_addr_v4(rest).map_err(fail)?),
+            "ws" | "wss" | "quic" | "wsclient" => FaceUri::of_scheme(scheme, socket_addr_v4(rest).map_err(fail)?),
             "unix" if rest.len() > 1 && rest.starts_with('/') => FaceUri::Unix(PathBuf::from(rest)),
             "unix" => return Err(fail("an absolute path must follow '://'")),
             "fd" => FaceUri::Fd(rest.parse().map_err(|_| fail("a descriptor number must follow '://'"))?),
@@ -93,8 +101,8 @@ impl std::str::FromStr for FaceUri {
             "udp" | "tcp" => return Err(fail("the scheme must say udp4, udp6, tcp4 or tcp6")),
             _ => return Err(fail("the scheme is unknown")),
         };
-        if matches!(parsed, FaceUri::Tcp(addr) | FaceUri::WebSocket(addr) if addr.ip().is_multicast()) {
-            return Err(fail("streams have no multicast addresses"));
+        if parsed.connects_to().is_some_and(|addr| addr.ip().is_multicast()) {
+            return Err(fail("connections have no multicast addresses"));
         }
         // The simplest way to refuse leading zeros, long forms of IPv6 and the like.
         if parsed.to_string() == uri { Ok(parsed) } else { Err(fail("numbers are not in their shortest form")) }
@@ -111,6 +119,8 @@ impl fmt::Display for FaceUri {
             FaceUri::Udp(addr) => write!(f, "udp{}://{}", version(addr), Zoned(addr)),
             FaceUri::Tcp(addr) => write!(f, "tcp{}://{}", version(addr), Zoned(addr)),
             FaceUri::WebSocket(addr) => write!(f, "ws://{}", Zoned(addr)),
+            FaceUri::SecureWebSocket(addr) => write!(f, "wss://{}", Zoned(addr)),
+            FaceUri::Quic(addr) => write!(f, "quic://{}", Zoned(addr)),
             FaceUri::WebSocketClient(addr) => write!(f, "wsclient://{}", Zoned(addr)),
             FaceUri::Unix(path) => write!(f, "unix://{}", path.display()),
             FaceUri::Fd(fd) => write!(f, "fd://{fd}"),
@@ -134,12 +144,24 @@ impl FaceUri {
         }
     }
 
+    /// The address that a face with this remote URI connects to, if it is made by connecting.
+    pub fn connects_to(&self) -> Option<SocketAddr> {
+        match self {
+            FaceUri::Tcp(addr) | FaceUri::WebSocket(addr) | FaceUri::SecureWebSocket(addr) | FaceUri::Quic(addr) => {
+                Some(*addr)
+            }
+            _ => None,
+        }
+    }
+
     /// Builds a URI of an IP scheme.
     fn of_scheme(scheme: &str, addr: SocketAddr) -> FaceUri {
         match scheme {
             "udp4" | "udp6" => FaceUri::Udp(addr),
             "tcp4" | "tcp6" => FaceUri::Tcp(addr),
             "ws" => FaceUri::WebSocket(addr),
+            "wss" => FaceUri::SecureWebSocket(addr),
+            "quic" => FaceUri::Quic(addr),
             _ => FaceUri::WebSocketClient(addr),
         }
     }
@@ -206,7 +228,7 @@ fn interface_name(index: u32) -> Option<String> {
 
 /// Turns a face URI with a numeric address, as people type it, into the canonical form. Returns `None` for all others.
 ///
-/// Ports default to 6363 (9696 for `ws`). `udp` and `tcp` become `udp4` and so on, as the address demands.
+/// Ports default to 6363 (9696 for `ws`, 9697 for `wss`, 9698 for `quic`). `udp` and `tcp` become `udp4` and so on, as the address demands.
 pub fn canonize_numeric(uri: &str) -> Option<FaceUri> {
     let (scheme, rest) = uri.split_once("://")?;
     let (host, port) = split_host(rest.strip_suffix('/').unwrap_or(rest))?;
@@ -215,6 +237,8 @@ pub fn canonize_numeric(uri: &str) -> Option<FaceUri> {
         "udp" | "udp4" | "udp6" => ("udp4", NDN_PORT),
         "tcp" | "tcp4" | "tcp6" => ("tcp4", NDN_PORT),
         "ws" => ("ws", WEBSOCKET_PORT),
+        "wss" => ("wss", SECURE_WEBSOCKET_PORT),
+        "quic" => ("quic", QUIC_PORT),
         _ => return None,
     };
     if scheme.ends_with('4') && ip.is_ipv6() || scheme.ends_with('6') && ip.is_ipv4() {
@@ -266,6 +290,10 @@ mod tests {
             "ws://192.0.2.1:9696",
             "ws://[::]:9696",
             "wsclient://192.0.2.1:55555",
+            "wss://192.0.2.1:9697",
+            "wss://[::1]:443",
+            "quic://192.0.2.1:9698",
+            "quic://[2001:db8::1]:443",
             "unix:///run/nfd/nfd.sock",
             "fd://7",
             "ether://[08:00:27:0a:00:ff]",

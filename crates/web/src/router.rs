@@ -16,6 +16,7 @@ use crate::dashboard::{Dashboard, DashboardConfig};
 use crate::metrics::{Ask, Metrics};
 use crate::probes::{Probe, Probes};
 
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// Serves all paths.
@@ -44,7 +45,7 @@ impl Router {
         {
             return dashboard.answer(request, peer).await;
         }
-        if !matches!(path, "/" | "/metrics" | "/livez" | "/readyz") {
+        if !matches!(path, "/" | "/metrics" | "/livez" | "/readyz" | "/certificate") {
             return text(StatusCode::NOT_FOUND, "nothing here; metrics are at /metrics\n");
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -62,6 +63,10 @@ impl Router {
             }
             "/livez" => probed(&self.probes.live),
             "/readyz" => probed(&self.probes.ready),
+            "/certificate" => match &self.probes.certificate {
+                Some(certificate) => with_type(StatusCode::OK, JSON, certificate().into()),
+                None => text(StatusCode::NOT_FOUND, "neither [faces.wss] nor [faces.quic] listens\n"),
+            },
             _ => text(StatusCode::OK, "byname: metrics are at /metrics\n"),
         }
     }

@@ -21,7 +21,8 @@ fn limits() -> Limits {
 
 /// A process that lives, and is not ready.
 fn probes() -> Probes {
-    Probes { live: Box::new(|| Ok(())), ready: Box::new(|| Err("it starts".to_owned())) }
+    let ready = Box::new(|| Err("it starts".to_owned()));
+    Probes { live: Box::new(|| Ok(())), ready, certificate: Some(Box::new(|| "{}\n".to_owned())) }
 }
 
 /// A server that gets its snapshots from `ask`.
@@ -303,4 +304,17 @@ fn supervisors_are_answered() {
     assert!(live.starts_with("HTTP/1.1 200 ") && live.ends_with("\r\n\r\nok\n"), "{live}");
     let ready = answer_to(&server, &request("GET", "/readyz"));
     assert!(ready.starts_with("HTTP/1.1 503 ") && ready.ends_with("\r\n\r\nit starts\n"), "{ready}");
+}
+
+#[test]
+fn the_certificate_is_told() {
+    let server = serve(told_never, limits());
+    let told = answer_to(&server, &request("GET", "/certificate"));
+    assert!(told.starts_with("HTTP/1.1 200 ") && told.contains("application/json"), "{told}");
+    assert!(told.ends_with("\r\n\r\n{}\n"), "{told}");
+
+    let without = Probes { certificate: None, ..probes() };
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = WebServer::start_with(address, None, told_never, (without, None), limits()).expect("a free port");
+    assert!(answer_to(&server, &request("GET", "/certificate")).starts_with("HTTP/1.1 404 "));
 }

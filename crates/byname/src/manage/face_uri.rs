@@ -4,6 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 use crate::exit::{self, Failure};
 use byname_client::transport::{PORT, WEBSOCKET_PORT, parse_host};
+use byname_face::uri::{QUIC_PORT, SECURE_WEBSOCKET_PORT};
 
 /// A face, by id or by the URI of its peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,13 +36,18 @@ pub fn parse_uri(text: &str) -> Result<String, String> {
 pub fn canonical(uri: &str) -> Result<String, Failure> {
     let Some((scheme, rest)) = uri.split_once("://") else { return Ok(uri.to_owned()) };
     let (base, family) = match scheme {
-        "udp" | "tcp" | "ws" => (scheme, None),
+        "udp" | "tcp" | "ws" | "wss" | "quic" => (scheme, None),
         "udp4" | "tcp4" => (&scheme[..3], Some(4)),
         "udp6" | "tcp6" => (&scheme[..3], Some(6)),
         _ => return Ok(uri.to_owned()),
     };
     let failure = |reason: String| Failure::new(exit::FAILED, format!("cannot use the face URI '{uri}': {reason}"));
-    let port = if base == "ws" { WEBSOCKET_PORT } else { PORT };
+    let (port, has_digit) = match base {
+        "ws" => (WEBSOCKET_PORT, false),
+        "wss" => (SECURE_WEBSOCKET_PORT, false),
+        "quic" => (QUIC_PORT, false),
+        _ => (PORT, true),
+    };
     let host = parse_host(rest.trim_end_matches('/'), port, family).map_err(|reason| failure(reason.into()))?;
     // The resolver does not know zones (fe80::1%eth0), but the forwarder may.
     if host.name.contains('%') {
@@ -53,8 +59,14 @@ pub fn canonical(uri: &str) -> Result<String, Failure> {
     // IPv4 first, as in nfdc.
     usable.sort_by_key(SocketAddr::is_ipv6);
     let address = usable.first().ok_or_else(|| failure("the host has no such address".into()))?;
-    let digit = if address.is_ipv4() { "4" } else { "6" };
-    Ok(if base == "ws" { format!("ws://{address}") } else { format!("{base}{digit}://{address}") })
+    let digit = if !has_digit {
+        ""
+    } else if address.is_ipv4() {
+        "4"
+    } else {
+        "6"
+    };
+    Ok(format!("{base}{digit}://{address}"))
 }
 
 #[cfg(test)]
@@ -70,6 +82,9 @@ mod tests {
             ("tcp6://[::1]", "tcp6://[::1]:6363"),
             ("tcp4://localhost", "tcp4://127.0.0.1:6363"),
             ("ws://127.0.0.1", "ws://127.0.0.1:9696"),
+            ("wss://127.0.0.1", "wss://127.0.0.1:9697"),
+            ("wss://[::1]:443/", "wss://[::1]:443"),
+            ("quic://[::1]", "quic://[::1]:9698"),
             ("unix:///run/nfd/nfd.sock", "unix:///run/nfd/nfd.sock"),
             ("dev://eth0", "dev://eth0"),
             ("udp6://[fe80::1%25eth0]:6363", "udp6://[fe80::1%25eth0]:6363"),

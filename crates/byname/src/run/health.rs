@@ -38,7 +38,7 @@ impl Health {
     /// The answers for the web server.
     pub fn probes(self: &Arc<Self>) -> Probes {
         let (live, ready) = (Arc::clone(self), Arc::clone(self));
-        Probes { live: Box::new(move || live.is_live()), ready: Box::new(move || ready.is_ready()) }
+        Probes { live: Box::new(move || live.is_live()), ready: Box::new(move || ready.is_ready()), certificate: None }
     }
 
     fn is_live(&self) -> Result<(), String> {

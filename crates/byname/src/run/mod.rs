@@ -57,7 +57,7 @@ use handover::{Arrival, Program};
 use health::{Health, Phase};
 use initial::Initial;
 use ports::Placed;
-use reload::{Router, Setup, WEB_THREAD};
+use reload::{Router, SECURE_THREAD, Setup, WEB_THREAD};
 use routing::{Measures, Routing, RoutingArgs};
 use socket_path::Surroundings;
 use start_up::StartUp;
@@ -69,7 +69,7 @@ use watch::Watch;
 const STACK_BYTES: usize = 2 << 20;
 /// Threads besides the packet threads: control, web, metrics for a collector, routing, signals, audit log, pulses, and those
 /// that watch the first ones.
-const THREADS: usize = 13;
+const THREADS: usize = 14;
 /// Address space for everything besides the tables. 64 MiB of it are for the first descriptors.
 const SPARE_BYTES: usize = 160 << 20;
 /// Upper limit on the rules that the FIB is sized for.
@@ -191,7 +191,7 @@ fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: I
     // ready, it answers.
     let (mut web, mut routing) = (None, Routing::default());
     if arrival.is_none() {
-        web = start_web(&config, http.take(), &control, (&health, routing.measures()), &mut bound.notes);
+        web = start_web(&config, http.take(), &control, (&health, routing.measures()), &mut bound);
     }
     let watch = Watch::start(pulses, control.take_pulse(), Arc::clone(&health), watch::INTERVAL)?;
     let configured = config.tables.strategies.clone().into_iter().collect();
@@ -222,7 +222,7 @@ fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: I
     // at once, too, so the trees must be joined before.
     add_ports(&handle, std::mem::take(&mut bound.applications))?;
     if arrival.is_some() {
-        web = start_web(&config, http.take(), &control, (&health, routing.measures()), &mut bound.notes);
+        web = start_web(&config, http.take(), &control, (&health, routing.measures()), &mut bound);
     }
     // As other applications: when management runs.
     if let Some(thread) = routing.start(&config, &handle)? {
@@ -235,7 +235,15 @@ fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: I
     bound
         .notes
         .extend(capture.as_ref().map(|_| format!("all packets are captured in {}", config.capture.file.display())));
-    let table = StartUp { taken, state, ..start_up(&config, args.config, bound, initial.counts(), web.as_ref()) };
+    let mut secure = bound.secure.take();
+    if let Some(thread) = secure.as_mut().and_then(byname_secure::Secure::take_thread) {
+        process.watch(SECURE_THREAD, thread)?;
+    }
+    // Another process that had its sockets has ended.
+    secure.iter().for_each(byname_secure::Secure::serve);
+    let certificate = secure.as_ref().map(|secure| secure.summary().fingerprint.base64());
+    let table =
+        StartUp { taken, state, certificate, ..start_up(&config, args.config, bound, initial.counts(), web.as_ref()) };
     let push = push::start(&config, &control, routing.measures())?;
     let setup = Setup {
         config,
@@ -243,6 +251,7 @@ fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: I
         file,
         initial,
         web,
+        secure,
         push,
         health: Arc::clone(&health),
         levels,
@@ -300,6 +309,9 @@ fn start_up(
         memif: bound.memif,
         tcp: bound.tcp,
         websocket: bound.websocket,
+        wss: bound.wss,
+        quic: bound.quic,
+        certificate: None,
         unix: bound.unix,
         management: describe_rights(config),
         pit_entries: config.tables.pit_entries,
@@ -533,20 +545,22 @@ fn start_web(
     listener: Option<OwnedFd>,
     control: &ControlHandle,
     (health, routing): (&Arc<Health>, Measures),
-    notes: &mut Vec<String>,
+    bound: &mut ports::Bound,
 ) -> Option<WebServer> {
     if !config.metrics.enabled {
         return None;
     }
     let snapshots = control.snapshots(config.metrics.faces);
     let listener = listener.map(TcpListener::from);
-    let dashboard = dashboard::wanted(config, control, routing.map(), notes);
+    let dashboard = dashboard::wanted(config, control, routing.map(), &mut bound.notes);
     let ask = routing.added_to(move |tell| snapshots.ask(tell));
-    match WebServer::start_on(config.metrics.listen, listener, ask, health.probes(), dashboard) {
+    let mut probes = health.probes();
+    probes.certificate = bound.secure.as_ref().map(ports::tells_certificate);
+    match WebServer::start_on(config.metrics.listen, listener, ask, probes, dashboard) {
         Ok(server) => Some(server),
         Err(error) => {
             tracing::warn!("{error}");
-            notes.push(format!("no metrics: {error}; see [metrics] in the configuration"));
+            bound.notes.push(format!("no metrics: {error}; see [metrics] in the configuration"));
             None
         }
     }

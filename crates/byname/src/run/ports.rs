@@ -1,7 +1,7 @@
 //! Opens the ports that the configuration asks for and the machine allows.
 
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::PathBuf;
 
 use anyhow::{Context, anyhow, bail};
@@ -17,10 +17,13 @@ use byname_face::handover::Inherited;
 use byname_face::link::LinkConfig;
 use byname_face::memif::MemifPort;
 use byname_face::pcap::{Capture, CapturePort};
-use byname_face::stream::{Descriptors, ListenError, StreamConfig, StreamPort};
+use byname_face::stream::{Descriptors, Encryption, ListenError, StreamConfig, StreamPort};
+use byname_face::system::ip_socket;
 use byname_face::udp::multicast::{MulticastConfig, MulticastPort};
 use byname_face::udp::{UdpConfig, UdpPort};
 use byname_face::{FaceUri, LinkFlags, Port};
+use byname_secure::{Files, Fingerprint, Limits, Secure, SecureConfig, Service, Summary};
+use rustix::net::{SocketFlags, SocketType};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::holder::{Protocol, explain};
@@ -45,6 +48,12 @@ pub struct Bound {
     pub tcp: Vec<SocketAddr>,
     /// WebSocket addresses.
     pub websocket: Vec<SocketAddr>,
+    /// The thread that serves encrypted faces.
+    pub secure: Option<Secure>,
+    /// Addresses of WebSocket over TLS.
+    pub wss: Vec<SocketAddr>,
+    /// Addresses of WebTransport.
+    pub quic: Vec<SocketAddr>,
     /// Multicast groups.
     pub multicast: Vec<SocketAddr>,
     /// The Unix socket.
@@ -76,6 +85,7 @@ pub fn bind(config: &Config, surroundings: &Surroundings, inherited: &mut Inheri
     bind_tcp(config, &streams, inherited, &mut bound)?;
     let network = std::mem::take(&mut bound.ports).into_iter().zip(config.faults.seed..);
     bound.ports.extend(network.map(|((thread, port), seed)| (thread, faulty(port, config, seed))));
+    bind_encrypted(config, &streams, inherited, &mut bound)?;
     bind_websocket(config, streams, inherited, &mut bound)?;
     Ok(bound)
 }
@@ -350,6 +360,113 @@ fn bind_websocket(
     bound.websocket = local_addresses(&port);
     bound.ports.extend(on_all_threads(port.for_threads(config.threads.count)));
     Ok(())
+}
+
+/// Opens the listeners of encrypted faces, and starts their thread.
+fn bind_encrypted(
+    config: &Config,
+    streams: &StreamConfig,
+    inherited: &mut Inherited,
+    bound: &mut Bound,
+) -> anyhow::Result<()> {
+    if !config.has_encrypted_faces() {
+        return Ok(());
+    }
+    let (wss, quic) = (&config.faces.wss, &config.faces.quic);
+    let mut of_tls = Vec::new();
+    for at in addresses(wss.port, wss.ipv4, wss.ipv6, "WebSocket over TLS", &mut bound.notes) {
+        let wanted = FaceUri::SecureWebSocket(at).to_string();
+        match inherited.take("wss", |socket| socket.local == wanted).pop() {
+            _ if !wss.listen => break,
+            Some(socket) => of_tls.push(socket.into()),
+            None => of_tls.push(listen_tcp(at)?),
+        }
+    }
+    let mut of_quic = Vec::new();
+    for at in addresses(quic.port, quic.ipv4, quic.ipv6, "QUIC", &mut bound.notes) {
+        let wanted = FaceUri::Quic(at).to_string();
+        match inherited.take("quic", |socket| socket.local == wanted).pop() {
+            _ if !quic.listen => break,
+            Some(socket) => of_quic.push(socket.into()),
+            None => of_quic.push(listen_udp(at)?),
+        }
+    }
+    let settings = StreamConfig { local_origins: config.faces.websocket.local_origins.clone(), ..streams.clone() };
+    let (tls_caller, tls_calls) = byname_secure::calls();
+    let (quic_caller, quic_calls) = byname_secure::calls();
+    let shared = of_tls.iter().map(|l: &TcpListener| Ok((l.local_addr()?, l.try_clone()?.into())));
+    let shared = shared.collect::<std::io::Result<Vec<_>>>()?;
+    bound.wss = shared.iter().map(|(address, _)| *address).collect();
+    let (tls_ports, tls_door) =
+        StreamPort::behind_door(Encryption::Tls, shared, &settings, config.threads.count, &tls_caller);
+    let shared = of_quic.iter().map(|s: &UdpSocket| Ok((s.local_addr()?, s.try_clone()?.into())));
+    let shared = shared.collect::<std::io::Result<Vec<_>>>()?;
+    bound.quic = shared.iter().map(|(address, _)| *address).collect();
+    let (quic_ports, quic_door) =
+        StreamPort::behind_door(Encryption::Quic, shared, &settings, config.threads.count, &quic_caller);
+    bound.ports.extend(on_all_threads(tls_ports));
+    bound.ports.extend(on_all_threads(quic_ports));
+    let (files, trusted) = encryption_of(config);
+    let mut names = config.tls.names.clone();
+    names.extend(["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()]);
+    let secure = Secure::start(SecureConfig {
+        files,
+        names,
+        trusted,
+        tls: Service { listeners: of_tls, door: tls_door, calls: tls_calls },
+        quic: Service { listeners: of_quic, door: quic_door, calls: quic_calls },
+        limits: Limits { stall_time: config.faces.stream.stall_timeout, ..Limits::default() },
+    });
+    bound.secure = Some(secure.context("see [tls] in the configuration")?);
+    Ok(())
+}
+
+/// The certificate's files, and the routers that faces may connect to.
+pub fn encryption_of(config: &Config) -> (Option<Files>, Vec<Fingerprint>) {
+    let tls = &config.tls;
+    let files = (!tls.certificate.as_os_str().is_empty())
+        .then(|| Files { certificate: config.folder.join(&tls.certificate), key: config.folder.join(&tls.key) });
+    // The configuration has checked their form.
+    (files, tls.peers.iter().filter_map(|peer| peer.parse().ok()).collect())
+}
+
+/// What `/certificate` of the web server says.
+pub fn tells_certificate(secure: &Secure) -> Box<dyn Fn() -> String + Send + Sync> {
+    let tell = secure.teller();
+    Box::new(move || {
+        let Summary { fingerprint, expires } = tell();
+        let expires = expires.map(|time| humantime::format_rfc3339_seconds(time).to_string());
+        let told = serde_json::json!({
+            "sha256": fingerprint.base64(), "fingerprint": fingerprint.to_string(), "expires": expires,
+        });
+        format!("{told}\n")
+    })
+}
+
+fn listen_tcp(at: SocketAddr) -> anyhow::Result<TcpListener> {
+    let listen = || {
+        let socket = ip_socket(&at, SocketType::STREAM, SocketFlags::NONBLOCK)?;
+        rustix::net::sockopt::set_socket_reuseaddr(&socket, true)?;
+        rustix::net::bind(&socket, &at)?;
+        rustix::net::listen(&socket, 1024)?;
+        Ok(TcpListener::from(socket))
+    };
+    listen().map_err(|error: std::io::Error| match error.kind() {
+        ErrorKind::AddrInUse => anyhow!(explain(Protocol::Tcp, at)),
+        _ => refused(error, "WebSocket over TLS", at, "[faces.wss] port"),
+    })
+}
+
+fn listen_udp(at: SocketAddr) -> anyhow::Result<UdpSocket> {
+    let listen = || {
+        let socket = ip_socket(&at, SocketType::DGRAM, SocketFlags::NONBLOCK)?;
+        rustix::net::bind(&socket, &at)?;
+        Ok(UdpSocket::from(socket))
+    };
+    listen().map_err(|error: std::io::Error| match error.kind() {
+        ErrorKind::AddrInUse => anyhow!(explain(Protocol::Udp, at)),
+        _ => refused(error, "QUIC", at, "[faces.quic] port"),
+    })
 }
 
 fn bind_unix(

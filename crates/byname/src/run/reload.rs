@@ -9,7 +9,7 @@ mod apply;
 mod interfaces;
 mod tables;
 
-pub use apply::WEB_THREAD;
+pub use apply::{SECURE_THREAD, WEB_THREAD};
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -50,6 +50,8 @@ pub struct Setup {
     pub initial: Initial,
     /// The server of metrics. Its thread is watched.
     pub web: Option<WebServer>,
+    /// Serves encrypted faces. Its thread is watched.
+    pub secure: Option<byname_secure::Secure>,
     /// Sends metrics to a collector.
     pub push: Option<Push>,
     /// What it tells supervisors.
@@ -146,8 +148,9 @@ impl Router {
     }
 
     fn departing(&self) -> Departing<'_> {
-        let Setup { config, initial, web, .. } = &self.setup;
-        Departing { config, initial, web: web.as_ref(), handle: &self.handle, control: &self.control }
+        let Setup { config, initial, web, secure, .. } = &self.setup;
+        let (web, secure) = (web.as_ref(), secure.as_ref());
+        Departing { config, initial, web, secure, handle: &self.handle, control: &self.control }
     }
 
     /// Carries out reloads and restarts until a signal ends the process. A restart starts `program`; it returns only if
@@ -198,7 +201,7 @@ impl Router {
         // Before the faces end: they must stay in the store.
         self.control.close_state()?;
         self.handle.shutdown();
-        drop(self.control);
+        drop((self.control, self.setup.secure));
         Ok(())
     }
 

@@ -26,6 +26,12 @@ pub struct StartUp {
     pub tcp: Vec<SocketAddr>,
     /// WebSocket addresses.
     pub websocket: Vec<SocketAddr>,
+    /// Addresses of WebSocket over TLS.
+    pub wss: Vec<SocketAddr>,
+    /// Addresses of WebTransport.
+    pub quic: Vec<SocketAddr>,
+    /// SHA-256 fingerprint of the certificate of these, in Base64.
+    pub certificate: Option<String>,
     /// The Unix socket.
     pub unix: Option<PathBuf>,
     /// Who may send commands.
@@ -74,6 +80,15 @@ impl StartUp {
         }
         row("TCP", list(&self.tcp));
         row("WebSocket", list(&self.websocket));
+        if !self.wss.is_empty() {
+            row("wss", list(&self.wss));
+        }
+        if !self.quic.is_empty() {
+            row("QUIC", list(&self.quic));
+        }
+        if let Some(fingerprint) = &self.certificate {
+            row("Certificate", format!("SHA-256 {fingerprint}"));
+        }
         row("Unix", self.unix.as_ref().map_or_else(|| "off".to_owned(), |path| path.display().to_string()));
         row("Management", self.management.clone());
         row("Tables", format!("{} pending Interests, {} routes", grouped(self.pit_entries), grouped(self.routes_max)));
@@ -161,6 +176,9 @@ mod tests {
             udp: both(6363),
             tcp: both(6363),
             websocket: both(9696),
+            wss: Vec::new(),
+            quic: Vec::new(),
+            certificate: None,
             unix: Some(SYSTEM_SOCKET.into()),
             management: "this host only".to_owned(),
             pit_entries: 65_536,

@@ -9,6 +9,7 @@ use byname_face::handover::{FaceRecord, Inherited, SharedSocket, SocketRecord};
 use byname_face::pcap::Capture;
 use byname_forward::FaceId;
 use byname_forward::face_table::Persistency;
+use byname_secure::Secure;
 use byname_web::WebServer;
 
 use super::descriptor_store::{self, DescriptorStore};
@@ -136,6 +137,8 @@ pub struct Departing<'a> {
     pub initial: &'a Initial,
     /// The server of metrics.
     pub web: Option<&'a WebServer>,
+    /// The thread for encrypted faces.
+    pub secure: Option<&'a Secure>,
     /// Its packet threads.
     pub handle: &'a ForwarderHandle,
     /// Its control thread.
@@ -148,6 +151,7 @@ impl<'a> Departing<'a> {
             handle: self.handle,
             control: self.control,
             more: self.web.and_then(share_http).into_iter().collect(),
+            farewell: self.secure.map(Secure::farewell),
             configured: self.initial.former(),
         }
     }

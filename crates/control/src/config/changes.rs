@@ -6,8 +6,8 @@ use std::fmt::Display;
 
 use super::{
     AuditLog, Capture, Config, DashboardSettings, Ethernet, EthernetPort, Faces, Faults, General, InitialFace,
-    InitialRoute, Log, Memif, Metrics, Multicast, Network, Rib, Routing, Security, Source, State, Tables, Tags, Tcp,
-    Threads, Trust, Udp, Unix, WebSocket, default_toml,
+    InitialRoute, Log, Memif, Metrics, Multicast, Network, Quic, Rib, Routing, SecureWebSocket, Security, Source,
+    State, Tables, Tags, Tcp, Threads, Tls, Trust, Udp, Unix, WebSocket, default_toml,
 };
 use crate::config::faces::Stream;
 
@@ -88,6 +88,7 @@ pub fn changes((old, old_source): (&Config, &Source), (new, new_source): (&Confi
         rib: _,
         routing: _,
         tags: _,
+        tls: _,
         initial_faces: _,
         initial_routes: _,
         log: _,
@@ -105,6 +106,10 @@ pub fn changes((old, old_source): (&Config, &Source), (new, new_source): (&Confi
     of_rights(&mut notes, old, new, &mut applicable);
     of_routing(&mut notes, &old.routing, &new.routing, &mut applicable.routing);
     of_tags(&mut notes, &old.tags, &new.tags, &mut applicable.tags);
+    let may_start = old.has_encrypted_faces() || new.tls.peers.is_empty();
+    compare!(notes, "tls.", (old.tls, new.tls, applicable.tls), Tls {
+        certificate => None, key => None, names => Some(SOCKETS), peers => (!may_start).then_some(SOCKETS),
+    } and);
     notes.items("[[flat]]", &old.flat, &new.flat, |flat| flat.prefix.to_string(), |_| None);
     notes.items("[[face]]", &old.initial_faces, &new.initial_faces, face_key, |_| None);
     notes.items("[[route]]", &old.initial_routes, &new.initial_routes, route_key, |_| None);
@@ -148,7 +153,7 @@ fn of_faces(notes: &mut Notes<'_>, old: &Faces, new: &Faces, applicable: &mut Fa
     compare!(notes, "faces.", (old, new, applicable), Faces {
         on_demand_max => Some(SOCKETS), connections_per_address_max => Some(SOCKETS),
         congestion_marking => Some(SOCKETS),
-    } and udp tcp unix websocket stream ethernet dpdk memif);
+    } and udp tcp unix websocket wss quic stream ethernet dpdk memif);
     compare!(notes, "faces.udp.", (old.udp, new.udp, applicable.udp), Udp {
         listen => Some(SOCKETS), port => Some(SOCKETS), ipv4 => Some(SOCKETS), ipv6 => Some(SOCKETS),
         idle_timeout => Some(SOCKETS), mtu => Some(SOCKETS), loopback_is_local => Some(SOCKETS),
@@ -167,6 +172,12 @@ fn of_faces(notes: &mut Notes<'_>, old: &Faces, new: &Faces, applicable: &mut Fa
     compare!(notes, "faces.websocket.", (old.websocket, new.websocket, applicable.websocket), WebSocket {
         listen => Some(SOCKETS), port => Some(SOCKETS), ipv4 => Some(SOCKETS), ipv6 => Some(SOCKETS),
         local_origins => Some(SOCKETS),
+    } and);
+    compare!(notes, "faces.wss.", (old.wss, new.wss, applicable.wss), SecureWebSocket {
+        listen => Some(SOCKETS), port => Some(SOCKETS), ipv4 => Some(SOCKETS), ipv6 => Some(SOCKETS),
+    } and);
+    compare!(notes, "faces.quic.", (old.quic, new.quic, applicable.quic), Quic {
+        listen => Some(SOCKETS), port => Some(SOCKETS), ipv4 => Some(SOCKETS), ipv6 => Some(SOCKETS),
     } and);
     compare!(notes, "faces.stream.", (old.stream, new.stream, applicable.stream), Stream {
         queue_max => Some(SOCKETS), local_queue_max => Some(SOCKETS), queues_max => Some(SOCKETS),

@@ -61,6 +61,7 @@ impl Config {
         }
         findings.extend(self.rib.propagate.check().err().map(|problem| Finding::fatal("rib.propagate", problem)));
         self.check_routing(&mut findings);
+        self.check_tls(&mut findings);
         findings.extend(self.check_tags().err().map(|problem| Finding::fatal("tags", problem)));
         findings
     }
@@ -69,6 +70,7 @@ impl Config {
     fn check_reach(&self, findings: &mut Vec<Finding>) {
         let faces = &self.faces;
         let any = faces.unix.listen || faces.udp.listen || faces.tcp.listen || faces.websocket.listen;
+        let any = any || faces.wss.listen || faces.quic.listen;
         let any = any || faces.ethernet.iter().any(|e| e.listen || e.multicast || !e.udp.is_empty());
         if !any && faces.memif.is_empty() && self.initial_faces.is_empty() {
             findings.push(Finding::fatal(
@@ -81,6 +83,8 @@ impl Config {
             ("udp", faces.udp.listen, faces.udp.ipv4, faces.udp.ipv6),
             ("tcp", faces.tcp.listen, faces.tcp.ipv4, faces.tcp.ipv6),
             ("websocket", faces.websocket.listen, faces.websocket.ipv4, faces.websocket.ipv6),
+            ("wss", faces.wss.listen, faces.wss.ipv4, faces.wss.ipv6),
+            ("quic", faces.quic.listen, faces.quic.ipv4, faces.quic.ipv6),
         ] {
             if listen && !v4 && !v6 {
                 let text = format!(
@@ -94,7 +98,12 @@ impl Config {
 
     /// Checks that no two listeners use one port.
     fn check_ports(&self, findings: &mut Vec<Finding>) {
-        let (tcp, websocket) = (&self.faces.tcp, &self.faces.websocket);
+        let (tcp, websocket, wss) = (&self.faces.tcp, &self.faces.websocket, &self.faces.wss);
+        let (udp, quic) = (&self.faces.udp, &self.faces.quic);
+        if udp.listen && quic.listen && udp.port == quic.port {
+            let text = format!("[faces.udp] and [faces.quic] both use UDP port {}: change one", udp.port);
+            findings.push(Finding::fatal("faces.quic.port", text));
+        }
         let metrics = self.metrics.enabled.then_some(self.metrics.listen);
         let listeners = [
             Listener::new("faces.tcp.port", "[faces.tcp]", any(tcp.listen, tcp.port, tcp.ipv4, tcp.ipv6)),
@@ -103,6 +112,7 @@ impl Config {
                 "[faces.websocket]",
                 any(websocket.listen, websocket.port, websocket.ipv4, websocket.ipv6),
             ),
+            Listener::new("faces.wss.port", "[faces.wss]", any(wss.listen, wss.port, wss.ipv4, wss.ipv6)),
             Listener::new("metrics.listen", "[metrics]", metrics),
         ];
         for (n, listener) in listeners.iter().enumerate() {

@@ -29,6 +29,10 @@ pub struct Faces {
     pub unix: Unix,
     /// WebSocket.
     pub websocket: WebSocket,
+    /// WebSocket over TLS.
+    pub wss: SecureWebSocket,
+    /// WebTransport over HTTP/3.
+    pub quic: Quic,
     /// Output queues of streams: Unix, TCP and WebSocket.
     pub stream: Stream,
     /// Ethernet interfaces.
@@ -49,6 +53,8 @@ impl Default for Faces {
             tcp: Tcp::default(),
             unix: Unix::default(),
             websocket: WebSocket::default(),
+            wss: SecureWebSocket::default(),
+            quic: Quic::default(),
             stream: Stream::default(),
             ethernet: Vec::new(),
             dpdk: Dpdk::default(),
@@ -185,6 +191,48 @@ pub struct WebSocket {
 impl Default for WebSocket {
     fn default() -> Self {
         WebSocket { listen: true, port: 9696, ipv4: true, ipv6: true, local_origins: Vec::new() }
+    }
+}
+
+/// `[faces.wss]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SecureWebSocket {
+    /// Whether to accept connections.
+    pub listen: bool,
+    /// TCP port.
+    #[serde(deserialize_with = "value::port")]
+    pub port: u16,
+    /// Whether to use IPv4.
+    pub ipv4: bool,
+    /// Whether to use IPv6.
+    pub ipv6: bool,
+}
+
+impl Default for SecureWebSocket {
+    fn default() -> Self {
+        SecureWebSocket { listen: false, port: 9697, ipv4: true, ipv6: true }
+    }
+}
+
+/// `[faces.quic]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Quic {
+    /// Whether to accept connections.
+    pub listen: bool,
+    /// UDP port.
+    #[serde(deserialize_with = "value::port")]
+    pub port: u16,
+    /// Whether to use IPv4.
+    pub ipv4: bool,
+    /// Whether to use IPv6.
+    pub ipv6: bool,
+}
+
+impl Default for Quic {
+    fn default() -> Self {
+        Quic { listen: false, port: 9698, ipv4: true, ipv6: true }
     }
 }
 

@@ -25,6 +25,7 @@ mod secrets;
 mod state;
 mod tags;
 mod threads;
+mod tls;
 mod trust;
 mod value;
 
@@ -49,7 +50,7 @@ pub use dashboard::DashboardSettings;
 pub use error::ConfigError;
 pub use ethernet::{Dpdk, Ethernet, EthernetPort, EthernetUdp, XdpMode, ring_bytes};
 pub use experiment::{Capture, Faults};
-pub use faces::{Faces, Multicast, Tcp, Udp, Unix, WebSocket};
+pub use faces::{Faces, Multicast, Quic, SecureWebSocket, Tcp, Udp, Unix, WebSocket};
 pub use finding::{Finding, Source};
 pub use flat::{FlatNamespace, Unknown};
 pub use initial::{InitialFace, InitialPersistency, InitialRoute, parse_remote};
@@ -63,6 +64,7 @@ pub use secrets::exposure;
 pub use state::State;
 pub use tags::{ConfiguredNeighbor, ConfiguredPlace, Neighbor, PlacesError, TagEngineKind, Tags, Tree};
 pub use threads::{Threads, thread_count};
+pub use tls::Tls;
 pub use trust::{RuleKind, Trust};
 pub use value::at_least_1;
 
@@ -100,6 +102,8 @@ pub struct Config {
     pub routing: Routing,
     /// Descriptors and trees.
     pub tags: Tags,
+    /// The certificate of encrypted faces.
+    pub tls: Tls,
     /// Faces to create at startup.
     #[serde(rename = "face")]
     pub initial_faces: Vec<InitialFace>,
@@ -140,6 +144,7 @@ impl Default for Config {
             rib: Rib::default(),
             routing: Routing::default(),
             tags: Tags::default(),
+            tls: Tls::default(),
             initial_faces: Vec::new(),
             initial_routes: Vec::new(),
             log: Log::default(),

@@ -16,7 +16,7 @@ const CONGESTION_MARKING: u64 = 4;
 /// Smallest MTU, as in NFD. Smaller frames have no room for a fragment header and a useful payload.
 const MTU_MIN: u64 = 64;
 /// URI schemes of faces that can be created.
-const SCHEMES: [&str; 7] = ["udp4", "udp6", "tcp4", "tcp6", "ws", "ether", "memif"];
+const SCHEMES: [&str; 9] = ["udp4", "udp6", "tcp4", "tcp6", "ws", "wss", "quic", "ether", "memif"];
 
 pub(super) fn scope_number(scope: Scope) -> u64 {
     u64::from(scope == Scope::Local)
@@ -74,10 +74,11 @@ pub(super) fn create_request(parameters: &ControlParameters) -> Result<FaceReque
     let kind = match remote {
         FaceUri::Udp(_) => "UDP",
         FaceUri::Tcp(_) => "TCP",
-        FaceUri::WebSocket(_) => "WebSocket",
+        FaceUri::WebSocket(_) | FaceUri::SecureWebSocket(_) => "WebSocket",
+        FaceUri::Quic(_) => "QUIC",
         _ => "such",
     };
-    let is_stream = matches!(remote, FaceUri::Tcp(_) | FaceUri::WebSocket(_));
+    let is_stream = remote.connects_to().is_some();
     let why_not = if local.is_some() && (is_stream || matches!(remote, FaceUri::Udp(_))) {
         format!("Unicast {kind} faces cannot be created with a LocalUri")
     } else if persistency == Persistency::OnDemand {

@@ -88,12 +88,14 @@ impl FaceRecord {
     pub fn request(&self) -> Option<FaceRequest> {
         let (remote, local): (FaceUri, FaceUri) = (self.remote.parse().ok()?, self.local.parse().ok()?);
         let is_own = remote.is_group() || remote == local;
+        let connects = remote.connects_to().is_some();
         (self.persistency() != Persistency::OnDemand && !is_own).then(|| FaceRequest {
             remote,
-            local: Some(local),
+            // A connection chooses these itself.
+            local: Some(local).filter(|_| !connects),
             persistency: self.persistency(),
             connect_within: None,
-            mtu: self.link.mtu,
+            mtu: self.link.mtu.filter(|_| !connects),
             flags: LinkFlags::default().masked(self.link.flags, u64::MAX),
             base_congestion_marking_interval_ns: Some(self.link.marking_interval_ns),
             default_congestion_threshold_bytes: Some(self.link.marking_threshold_bytes),

@@ -399,6 +399,11 @@ fn no_port(FaceRequest { remote, local, .. }: &FaceRequest) -> Creation {
         CreateFaceError::Unacceptable(
             "a face to a station needs the interface as its LocalUri, dev://eth0 or so".into(),
         )
+    } else if matches!(remote, FaceUri::SecureWebSocket(_) | FaceUri::Quic(_)) {
+        CreateFaceError::Unacceptable(format!(
+            "this router knows no router over TLS or QUIC: write the fingerprint of the certificate of {remote} into \
+             `peers` under [tls], and start the router again"
+        ))
     } else {
         let from = local.as_ref().map(|local| format!(" from {local}")).unwrap_or_default();
         CreateFaceError::Failed(format!("No channel here can connect to {remote}{from}"))

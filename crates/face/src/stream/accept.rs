@@ -12,7 +12,7 @@ use super::connection::{Connection, Phase};
 use super::dealing::{Hand, Newcomer};
 use super::socket::{Accepted, Listener};
 use super::{Kind, LISTENER_BIT, StreamPort};
-use crate::link::LinkService;
+use crate::link::{LinkConfig, LinkService};
 use crate::port::PortContext;
 use crate::uri::FaceUri;
 
@@ -77,7 +77,7 @@ impl StreamPort {
             match entrance.listener.accept() {
                 Ok(accepted) => {
                     entrance.exhausted = false;
-                    let newcomer = Newcomer { accepted, listening: entrance.local.clone() };
+                    let newcomer = Newcomer { accepted, listening: entrance.local.clone(), mtu: None };
                     if let Some(stays) = self.dealer.deal(newcomer) {
                         self.receive_newcomer(cx, stays);
                     }
@@ -128,7 +128,7 @@ impl StreamPort {
     fn settle(
         &mut self,
         cx: &mut PortContext<'_>,
-        Newcomer { accepted: Accepted { socket, remote, fd }, listening }: Newcomer,
+        Newcomer { accepted: Accepted { socket, remote, fd }, listening, mtu }: Newcomer,
         descriptor: Descriptor,
     ) -> io::Result<()> {
         let local_addr = socket.local_addr();
@@ -137,18 +137,22 @@ impl StreamPort {
             (Kind::WebSocket, Some(remote), Some(local)) => {
                 (FaceUri::WebSocketClient(remote), FaceUri::WebSocket(local))
             }
+            (Kind::SecureWebSocket, Some(remote), _) => (FaceUri::WebSocketClient(remote), listening),
+            (Kind::Quic, Some(remote), _) => (FaceUri::Quic(remote), listening),
             _ => (FaceUri::Fd(fd), listening),
         };
-        let link = LinkService::new(self.config.link.clone(), self.budget.clone());
+        let link = LinkConfig { mtu, ..self.config.link.clone() };
+        let link = LinkService::new(link, self.budget.clone());
         let mut connection = Connection::new(self.take_serial(), remote_uri, local, link, self.new_codec());
-        let local_peer = remote.is_none_or(|addr| addr.ip().to_canonical().is_loopback());
+        // QUIC's peers are web pages and other routers. A page must not command the router of its reader's host.
+        let local_peer = self.kind != Kind::Quic && remote.is_none_or(|addr| addr.ip().to_canonical().is_loopback());
         connection.scope = if local_peer { Scope::Local } else { Scope::NonLocal };
         connection.persistency = Persistency::OnDemand;
         connection.descriptor = Some(descriptor);
         connection.heard = cx.now();
         let phase = match self.kind {
-            Kind::WebSocket => Phase::Handshake(cx.now() + self.config.connect_timeout),
-            Kind::Unix | Kind::Tcp => Phase::Open,
+            Kind::WebSocket | Kind::SecureWebSocket => Phase::Handshake(cx.now() + self.config.connect_timeout),
+            Kind::Unix | Kind::Tcp | Kind::Quic => Phase::Open,
         };
         let slot = self.insert(connection);
         if let Some(connection) = self.connection(slot) {

@@ -85,7 +85,7 @@ impl Default for Descriptors {
 
 /// One of [`Descriptors`]. Dropping it frees its place.
 #[derive(Debug)]
-pub(super) struct Descriptor {
+pub struct Descriptor {
     used: Arc<Used>,
     is_peer: bool,
 }
@@ -131,6 +131,8 @@ impl AdmissionCounts {
             Kind::Unix => ["unix_address_full", "unix_port_full", "unix_accept_failed"],
             Kind::Tcp => ["tcp_address_full", "tcp_port_full", "tcp_accept_failed"],
             Kind::WebSocket => ["websocket_address_full", "websocket_port_full", "websocket_accept_failed"],
+            Kind::SecureWebSocket => ["wss_address_full", "wss_port_full", "wss_accept_failed"],
+            Kind::Quic => ["quic_address_full", "quic_port_full", "quic_accept_failed"],
         };
         labels.into_iter().zip([self.of_address, self.of_port, self.accept_errors]).collect()
     }
@@ -141,6 +143,8 @@ impl AdmissionCounts {
             Kind::Unix => "unix_idle_yielded",
             Kind::Tcp => "tcp_idle_yielded",
             Kind::WebSocket => "websocket_idle_yielded",
+            Kind::SecureWebSocket => "wss_idle_yielded",
+            Kind::Quic => "quic_idle_yielded",
         };
         (label, self.yielded)
     }

@@ -110,7 +110,7 @@ impl Codec {
     /// Whether packets can be sent.
     pub(super) fn is_open(&self) -> bool {
         match self {
-            Codec::Plain(_) => true,
+            Codec::Plain(cutter) => !cutter.awaits_greeting,
             Codec::WebSocket(codec) => matches!(codec.phase, Phase::Open(_)),
         }
     }
@@ -130,15 +130,28 @@ impl Codec {
 pub(super) struct Cutter {
     pending: Vec<u8>,
     start: usize,
+    /// One byte, of any value, comes before the elements ([`super::Call`]).
+    awaits_greeting: bool,
 }
 
 impl Cutter {
     /// A cutter that has taken in these bytes already.
     pub(super) fn of(input: &[u8]) -> Self {
-        Cutter { pending: input.to_vec(), start: 0 }
+        Cutter { pending: input.to_vec(), ..Cutter::default() }
+    }
+
+    /// A cutter of a stream that is open once a first byte has come.
+    pub(super) fn after_greeting() -> Self {
+        Cutter { awaits_greeting: true, ..Cutter::default() }
     }
 
     fn receive(&mut self, bytes: &[u8], frame: &mut dyn FnMut(&[u8]) -> bool) -> Result<Left, DecodeError> {
+        if self.awaits_greeting && !bytes.is_empty() {
+            self.awaits_greeting = false;
+            // The port must handle the opening before packets flow.
+            self.pending.extend_from_slice(&bytes[1..]);
+            return Ok(if bytes.len() > 1 { Left::Frames } else { Left::Nothing });
+        }
         if self.start == self.pending.len() {
             // The common case: frames come directly from the caller's buffer.
             self.pending.clear();

@@ -187,12 +187,10 @@ impl Connection {
         }
     }
 
-    /// Address that it connects to, for outgoing TCP and WebSocket faces.
+    /// Address that it connects to, unless its peer has connected.
     pub(super) fn remote_addr(&self) -> Option<SocketAddr> {
-        match self.remote {
-            FaceUri::Tcp(addr) | FaceUri::WebSocket(addr) => Some(addr),
-            _ => None,
-        }
+        // Both ends of a face over QUIC have URIs of one form.
+        self.remote.connects_to().filter(|_| self.origin.is_none() || !matches!(self.remote, FaceUri::Quic(_)))
     }
 
     /// Bytes in the queue.
@@ -596,7 +594,7 @@ impl Connection {
             link_type: LinkType::PointToPoint,
             networks: None,
             persistency: self.persistency,
-            mtu: None,
+            mtu: link.mtu.and_then(|mtu| u64::try_from(mtu).ok()),
             flags: link.flags,
             base_congestion_marking_interval_ns: nanoseconds(link.base_congestion_marking_interval),
             default_congestion_threshold_bytes: link.congestion_threshold_bytes,

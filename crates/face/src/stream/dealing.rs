@@ -21,13 +21,15 @@ const WAITING_MAX: usize = 256;
 pub(super) struct Newcomer {
     pub accepted: Accepted,
     pub listening: FaceUri,
+    /// Longest frame that reaches the peer, in bytes, if there is such a limit.
+    pub mtu: Option<usize>,
 }
 
 impl Newcomer {
     /// One end of a pair of connected Unix sockets.
     pub fn of_pair(end: OwnedFd, listening: FaceUri) -> Self {
         let fd = u64::try_from(end.as_raw_fd()).expect("an open descriptor is not negative");
-        Newcomer { accepted: Accepted { socket: Socket::unix_of(end), remote: None, fd }, listening }
+        Newcomer { accepted: Accepted { socket: Socket::unix_of(end), remote: None, fd }, listening, mtu: None }
     }
 }
 
@@ -73,6 +75,12 @@ impl Dealer {
             hands.push(Hand { newcomers, waker });
         }
         (dealer, hands)
+    }
+
+    /// Gives a newcomer away although it is this port's turn, too. Returns it if no port takes it.
+    pub fn deal_away(&mut self, newcomer: Newcomer) -> Option<Newcomer> {
+        self.next = self.next.max(1);
+        self.deal(newcomer)
     }
 
     /// Gives a newcomer away, or returns it if it stays here.

@@ -27,12 +27,22 @@ impl StreamPort {
             let descriptor = entrance.listener.as_fd().try_clone_to_owned().ok()?;
             Some(SharedSocket { record, descriptor })
         };
-        self.entrances.iter().filter_map(share).collect()
+        self.entrances
+            .iter()
+            .filter_map(share)
+            .chain(self.outer.iter().filter_map(|outer| outer.share(self.name())))
+            .collect()
     }
 
     /// What another process needs to go on with a face.
     pub(super) fn give(&self, now: Ticks, face: FaceId) -> Option<HandedFace> {
         let connection = self.slots[*self.faces.get(&face)? as usize].as_deref()?;
+        // The keys of an encrypted connection are with another thread of this process, and stay there. So a lasting face
+        // passes without its connection, and connects again.
+        let is_encrypted = matches!(self.kind, Kind::SecureWebSocket | Kind::Quic);
+        if is_encrypted && connection.remote_addr().is_none() {
+            return None;
+        }
         let record = FaceRecord {
             id: face.0,
             thread: 0,
@@ -44,10 +54,10 @@ impl StreamPort {
             counters: [0; 10],
             is_endpoint: false,
             link: connection.link.hand_over(),
-            stream: Some(connection.hand_over(now)),
+            stream: Some(if is_encrypted { unconnected() } else { connection.hand_over(now) }),
             peer: None,
         };
-        let socket = connection.socket.as_ref().filter(|_| connection.is_up());
+        let socket = connection.socket.as_ref().filter(|_| connection.is_up() && !is_encrypted);
         let descriptor = match socket.map(|socket| socket.as_fd().try_clone_to_owned()) {
             Some(Err(error)) => {
                 tracing::warn!(%face, %error, "no descriptor for a face that passes to the new process");
@@ -78,7 +88,7 @@ impl StreamPort {
 
     fn socket_of(&self, descriptor: OwnedFd) -> super::socket::Socket {
         match self.kind {
-            Kind::Unix => super::socket::Socket::unix_of(descriptor),
+            Kind::Unix | Kind::SecureWebSocket | Kind::Quic => super::socket::Socket::unix_of(descriptor),
             Kind::Tcp | Kind::WebSocket => super::socket::Socket::tcp_of(descriptor),
         }
     }
@@ -102,6 +112,22 @@ impl StreamPort {
         }
         connection.take_over(now, stream);
         Some(connection)
+    }
+}
+
+/// A connection that is made at once.
+fn unconnected() -> StreamRecord {
+    StreamRecord {
+        phase: PhaseRecord::Waiting(0),
+        accepted: false,
+        attempts: 0,
+        has_spoken: false,
+        input_ended: false,
+        silent_ms: 0,
+        input: Vec::new(),
+        output: Vec::new(),
+        frame_at: 0,
+        web_socket: None,
     }
 }
 

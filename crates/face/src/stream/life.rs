@@ -7,8 +7,9 @@ use byname_forward::{FaceId, Ticks};
 use mio::Interest;
 use rand::RngExt;
 
-use super::codec::{Codec, WebSocketCodec};
+use super::codec::{Codec, Cutter, WebSocketCodec};
 use super::connection::{Connection, End, Phase};
+use super::door::call;
 use super::socket::Socket;
 use super::{Kind, StreamPort};
 use crate::face::{FaceEvent, FaceStatus};
@@ -109,15 +110,23 @@ impl StreamPort {
         let descriptor = self.admit_outgoing(cx)?;
         let Some(connection) = self.connection(slot) else { return Ok(()) };
         connection.descriptor = Some(descriptor);
-        let socket = Socket::connect(remote)?;
+        let socket = match &self.caller {
+            Some(caller) => call(caller, remote)?,
+            None => Socket::connect(remote)?,
+        };
+        let Some(connection) = self.connection(slot) else { return Ok(()) };
         if let Some(local) = socket.local_addr() {
             connection.local = match kind {
                 Kind::WebSocket => FaceUri::WebSocketClient(local),
                 _ => FaceUri::Tcp(local),
             };
         }
-        if kind == Kind::WebSocket {
-            connection.codec = Codec::WebSocket(Box::new(WebSocketCodec::client(remote)?));
+        match kind {
+            Kind::WebSocket | Kind::SecureWebSocket => {
+                connection.codec = Codec::WebSocket(Box::new(WebSocketCodec::client(remote)?));
+            }
+            Kind::Quic => connection.codec = Codec::Plain(Cutter::after_greeting()),
+            Kind::Unix | Kind::Tcp => {}
         }
         connection.attach(cx, slot, socket, Phase::Connecting(until))?;
         self.schedule(slot);

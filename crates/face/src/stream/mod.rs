@@ -1,4 +1,5 @@
-//! Faces on streams: Unix sockets, TCP and WebSocket, one port for each kind.
+//! Faces on streams: Unix sockets, TCP and WebSocket, one port for each kind. Connections over TLS and QUIC are served
+//! by another thread, and come to ports of their own (`door`).
 //!
 //! All sockets are non-blocking and edge-triggered. Connections with input stand in a FIFO, and each gets a bounded
 //! turn, so that one fast sender starves nobody. The frames of a burst are written together.
@@ -30,6 +31,7 @@ mod browser;
 mod codec;
 mod connection;
 mod dealing;
+mod door;
 mod handover;
 mod input_log;
 mod life;
@@ -67,12 +69,14 @@ use browser::LocalClients;
 use codec::{Codec, Cutter, WebSocketCodec};
 use connection::{Connection, End, Phase, Turn};
 use dealing::{Dealer, Hand, Newcomer, share};
+use door::OuterListener;
 use output::SpareBuffers;
 use socket::Listener;
 use waiting::{Counts, Waiting};
 
 pub use crate::socket_file::ListenError;
-pub use admission::Descriptors;
+pub use admission::{Descriptor, Descriptors};
+pub use door::{Call, CallThread, Door, Encryption, Guest};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -150,6 +154,23 @@ enum Kind {
     Unix,
     Tcp,
     WebSocket,
+    /// WebSocket over TLS, which another thread handles.
+    SecureWebSocket,
+    /// Packets in datagrams of QUIC, which another thread handles.
+    Quic,
+}
+
+impl Kind {
+    /// Its word in names of ports and counters.
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Unix => "unix",
+            Kind::Tcp => "tcp",
+            Kind::WebSocket => "websocket",
+            Kind::SecureWebSocket => "wss",
+            Kind::Quic => "quic",
+        }
+    }
 }
 
 /// Listeners of one kind, and the faces on connections of that kind.
@@ -158,6 +179,10 @@ pub struct StreamPort {
     config: StreamConfig,
     local_clients: Arc<LocalClients>,
     entrances: Vec<Entrance>,
+    /// Listeners that another thread serves.
+    outer: Vec<OuterListener>,
+    /// Asks that thread to connect.
+    caller: Option<CallThread>,
     /// Gives accepted connections to ports of other threads, if there are any.
     dealer: Dealer,
     /// Gets connections from the port that listens, if that is another.
@@ -274,6 +299,8 @@ impl StreamPort {
             local_clients: Arc::new(LocalClients::new(&config.local_origins)),
             config,
             entrances,
+            outer: Vec::new(),
+            caller: None,
             dealer: Dealer::default(),
             hand: None,
             pair: None,
@@ -313,7 +340,7 @@ impl StreamPort {
 
     /// Addresses on which the port listens.
     pub fn local_uris(&self) -> impl Iterator<Item = &FaceUri> {
-        self.entrances.iter().map(|entrance| &entrance.local)
+        self.entrances.iter().map(|entrance| &entrance.local).chain(self.outer.iter().map(|outer| &outer.local))
     }
 
     /// Bytes that wait for all connections together.
@@ -350,8 +377,10 @@ impl StreamPort {
 
     fn new_codec(&self) -> Codec {
         match self.kind {
-            Kind::Unix | Kind::Tcp => Codec::Plain(Cutter::default()),
-            Kind::WebSocket => Codec::WebSocket(Box::new(WebSocketCodec::server(Arc::clone(&self.local_clients)))),
+            Kind::Unix | Kind::Tcp | Kind::Quic => Codec::Plain(Cutter::default()),
+            Kind::WebSocket | Kind::SecureWebSocket => {
+                Codec::WebSocket(Box::new(WebSocketCodec::server(Arc::clone(&self.local_clients))))
+            }
         }
     }
 
@@ -363,7 +392,7 @@ impl StreamPort {
                 Some(Codec::WebSocket(Box::new(WebSocketCodec::taken_over(record, &stream.input))))
             }
             // A permanent face without a connection.
-            (Kind::WebSocket, None) => Some(self.new_codec()),
+            (Kind::WebSocket | Kind::SecureWebSocket | Kind::Quic, None) => Some(self.new_codec()),
             _ => None,
         }
     }
@@ -554,11 +583,7 @@ fn entrance_at(
 
 impl Port for StreamPort {
     fn name(&self) -> &str {
-        match self.kind {
-            Kind::Unix => "unix",
-            Kind::Tcp => "tcp",
-            Kind::WebSocket => "websocket",
-        }
+        self.kind.word()
     }
 
     fn start(&mut self, cx: &mut PortContext<'_>) -> std::io::Result<()> {

@@ -14,6 +14,9 @@ use crate::port::PortContext;
 use crate::uri::FaceUri;
 
 const NO_MTU: &str = "a stream has no MTU";
+/// Longest frame to a peer that this side connects to over QUIC, in bytes: as in ndnd. Each path that QUIC can use has
+/// room for it.
+const QUIC_MTU: usize = 1000;
 const NOT_LOCAL: &str = "local fields need a peer on this host";
 
 impl StreamPort {
@@ -23,9 +26,10 @@ impl StreamPort {
         request: &FaceRequest,
     ) -> Option<Result<FaceStatus, CreateFaceError>> {
         match (&request.remote, self.kind) {
-            (FaceUri::Tcp(addr), Kind::Tcp) | (FaceUri::WebSocket(addr), Kind::WebSocket) => {
-                Some(self.create_outgoing(cx, *addr, request))
-            }
+            (FaceUri::Tcp(addr), Kind::Tcp)
+            | (FaceUri::WebSocket(addr), Kind::WebSocket)
+            | (FaceUri::SecureWebSocket(addr), Kind::SecureWebSocket)
+            | (FaceUri::Quic(addr), Kind::Quic) => Some(self.create_outgoing(cx, *addr, request)),
             (FaceUri::Unix(_) | FaceUri::Fd(_), Kind::Unix) | (FaceUri::WebSocketClient(_), Kind::WebSocket) => {
                 Some(Err(CreateFaceError::Unacceptable("faces of this kind are made by their clients only".into())))
             }
@@ -45,6 +49,9 @@ impl StreamPort {
             }
             return Err(CreateFaceError::Exists(Box::new(existing.status())));
         }
+        if matches!(self.kind, Kind::SecureWebSocket | Kind::Quic) && self.caller.is_none() {
+            return Err(CreateFaceError::Unacceptable("this port connects to nobody".into()));
+        }
         let scope = if remote.ip().to_canonical().is_loopback() { Scope::Local } else { Scope::NonLocal };
         check_request(request, scope).map_err(|reason| CreateFaceError::Unacceptable(reason.into()))?;
         if remote.port() == 0 || remote.ip().is_unspecified() || remote.ip().is_multicast() {
@@ -59,7 +66,8 @@ impl StreamPort {
             request.base_congestion_marking_interval_ns,
             request.default_congestion_threshold_bytes,
         );
-        let link = LinkService::new(link, self.budget.clone());
+        let mtu = (self.kind == Kind::Quic).then_some(QUIC_MTU);
+        let link = LinkService::new(LinkConfig { mtu, ..link }, self.budget.clone());
         let local = unspecified_like(&request.remote);
         let mut connection = Connection::new(self.take_serial(), request.remote.clone(), local, link, self.new_codec());
         (connection.scope, connection.persistency) = (scope, request.persistency);
@@ -100,7 +108,7 @@ impl StreamPort {
         if change.flags.is_some_and(|f| f.local_fields) && connection.scope != Scope::Local {
             return refuse(NOT_LOCAL);
         }
-        let accepted = kind == Kind::Unix || matches!(connection.remote, FaceUri::WebSocketClient(_));
+        let accepted = kind == Kind::Unix || connection.remote_addr().is_none();
         if accepted && change.persistency.is_some_and(|p| p != Persistency::OnDemand) {
             return refuse("this face is its client's, and goes when that leaves");
         }
@@ -159,7 +167,8 @@ fn changed(
 /// Local end of a face that has not connected yet.
 fn unspecified_like(remote: &FaceUri) -> FaceUri {
     match remote {
-        FaceUri::WebSocket(addr) => FaceUri::WebSocketClient(unspecified(addr)),
+        FaceUri::WebSocket(addr) | FaceUri::SecureWebSocket(addr) => FaceUri::WebSocketClient(unspecified(addr)),
+        FaceUri::Quic(addr) => FaceUri::Quic(unspecified(addr)),
         FaceUri::Tcp(addr) => FaceUri::Tcp(unspecified(addr)),
         other => other.clone(),
     }

@@ -80,6 +80,8 @@ impl Counts {
             Kind::WebSocket => {
                 ["websocket_queue_full", "websocket_memory_short", "websocket_not_connected", "websocket_unsent"]
             }
+            Kind::SecureWebSocket => ["wss_queue_full", "wss_memory_short", "wss_not_connected", "wss_unsent"],
+            Kind::Quic => ["quic_queue_full", "quic_memory_short", "quic_not_connected", "quic_unsent"],
         };
         labels.into_iter().zip([self.queue_full, self.memory_short, self.not_connected, self.unsent]).collect()
     }
@@ -89,6 +91,8 @@ impl Counts {
             Kind::Unix => ["unix_stalled", "unix_memory_short", "unix_unread"],
             Kind::Tcp => ["tcp_stalled", "tcp_memory_short", "tcp_unread"],
             Kind::WebSocket => ["websocket_stalled", "websocket_memory_short", "websocket_unread"],
+            Kind::SecureWebSocket => ["wss_stalled", "wss_memory_short", "wss_unread"],
+            Kind::Quic => ["quic_stalled", "quic_memory_short", "quic_unread"],
         };
         labels.into_iter().zip([self.stalled, self.yielded, self.unread]).collect()
     }

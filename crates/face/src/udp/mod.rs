@@ -37,6 +37,8 @@ use crate::uri::FaceUri;
 use faces::{Faces, without_flow};
 use open_runs::OpenRuns;
 use socket::{BUFFERS_BUSY, DATAGRAM_BYTES_MAX, DatagramSocket, Waiting, route_to};
+
+pub use socket::set_buffer_sizes;
 use steering::Steering;
 
 /// Bytes that may wait for one face while the system takes none.

@@ -219,8 +219,9 @@ fn takes_runs_of(datagrams: usize) -> bool {
     send().is_ok()
 }
 
-/// Sets both buffers, above the system's limit if the process may do so.
-fn set_buffer_sizes(socket: &UdpSocket, bytes: usize) {
+/// Sets both buffers of a socket to this many bytes, above the system's limit if the process may do so. Failures only cost
+/// packets in bursts.
+pub fn set_buffer_sizes(socket: &UdpSocket, bytes: usize) {
     if sockopt::set_socket_recv_buffer_size_force(socket, bytes).is_err() {
         let _ = sockopt::set_socket_recv_buffer_size(socket, bytes);
     }

@@ -11,6 +11,7 @@ use byname_control::service::{self, ControlHandle};
 use byname_face::ForwarderHandle;
 use byname_face::handover::{Channel, ChannelError, DESCRIPTORS_MAX, HandedFace, SharedSocket};
 use byname_face::io_loop::CachedCount;
+use byname_secure::Farewell;
 use byname_wire::tlv::types::INTEREST;
 use sd_notify::NotifyState;
 
@@ -33,6 +34,8 @@ pub struct Departure<'a> {
     pub control: &'a ControlHandle,
     /// Sockets that the new process gets beside those of the packet threads.
     pub more: Vec<SharedSocket>,
+    /// Tells peers of encrypted faces, which no other process can take over.
+    pub farewell: Option<Farewell>,
     /// What the configuration has made.
     pub configured: Former,
 }
@@ -61,9 +64,10 @@ impl Departure<'_> {
             Err(error) => error,
             Ok(()) => {
                 let (handle, talk, configured) = (self.handle.clone(), successor.talk.clone(), self.configured);
+                let farewell = self.farewell;
                 let pid = successor.child.id();
                 let leave = move |talk: &Talk, go: &ToNew| match talk.tell(go, &[]) {
-                    Ok(()) => leave_service_to(pid),
+                    Ok(()) => leave_service_to(pid, farewell.as_ref()),
                     Err(error) => error.into(),
                 };
                 let handed = self.control.hand_over(move |control| {
@@ -94,11 +98,11 @@ impl Departure<'_> {
             return error;
         }
         drop(sockets);
-        let (handle, configured) = (self.handle.clone(), self.configured);
+        let (handle, configured, farewell) = (self.handle.clone(), self.configured, self.farewell);
         let leave = move |talk: &Talk, go: &ToNew| {
             let sent = talk.tell(go, &[]).map_err(anyhow::Error::from);
             match sent.and_then(|()| Ok(put_away(&parcel, store)?)) {
-                Ok(()) => leave_service(),
+                Ok(()) => leave_service(farewell.as_ref()),
                 Err(error) => error,
             }
         };
@@ -268,7 +272,8 @@ impl HandsOver<'_> {
 }
 
 /// Ends this process. The other one is the service from now on.
-fn leave_service_to(process: u32) -> ! {
+fn leave_service_to(process: u32, farewell: Option<&Farewell>) -> ! {
+    farewell.inspect(|farewell| farewell.say());
     tracing::info!(successor = process, "handed over to a new process; ends");
     // Without a service manager nobody is told.
     let _ = sd_notify::notify(&[NotifyState::MainPid(process)]);
@@ -277,7 +282,8 @@ fn leave_service_to(process: u32) -> ! {
 }
 
 /// Ends this process. The service manager has what the next one needs.
-fn leave_service() -> ! {
+fn leave_service(farewell: Option<&Farewell>) -> ! {
+    farewell.inspect(|farewell| farewell.say());
     tracing::info!("left sockets and faces to the service manager; ends");
     // Not an orderly end: that would close what the service manager keeps.
     std::process::exit(i32::from(exit::OK))

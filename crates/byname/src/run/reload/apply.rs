@@ -15,6 +15,7 @@ use byname_forward::FaceId;
 use byname_web::WebServer;
 
 use super::super::initial::{Initial, OwnFace, create_or_find, faces, routes, with_face};
+use super::super::ports::{encryption_of, tells_certificate};
 use super::super::trees::Joining;
 use super::super::{dashboard, push, routing, state};
 use super::{Router, Target};
@@ -22,6 +23,8 @@ use crate::process::Process;
 
 /// Name of the thread that serves HTTP, in messages.
 pub const WEB_THREAD: &str = "web thread";
+/// Name of the thread that serves encrypted faces, in messages.
+pub const SECURE_THREAD: &str = "thread for encrypted faces";
 /// How long to wait until the earlier server has closed its socket.
 const CLOSING_TIME: Duration = Duration::from_secs(2);
 
@@ -103,7 +106,8 @@ impl Router {
         let measures = self.setup.routing.measures();
         let dashboard = dashboard::wanted(config, &self.control, measures.map(), &mut notes);
         let ask = measures.added_to(move |tell| snapshots.ask(tell));
-        let probes = self.setup.health.probes();
+        let mut probes = self.setup.health.probes();
+        probes.certificate = self.setup.secure.as_ref().map(tells_certificate);
         let mut web = WebServer::start_on(config.metrics.listen, None, ask, probes, dashboard)?;
         if let Some(thread) = web.take_thread() {
             process.watch(WEB_THREAD, thread)?;
@@ -203,6 +207,7 @@ impl Steps<'_> {
         self.routes(&old, &new)?;
         self.trees(&new)?;
         self.web(&old, &new, process)?;
+        self.certificate(&old, &new)?;
         if marks.is_some() {
             // The rules follow. Marks without keys change nothing.
             self.router.setup.has_marks = true;
@@ -414,6 +419,19 @@ impl Steps<'_> {
             }
             Err(error) => self.allow(Err(error)),
         }
+    }
+
+    /// Reads the certificate again, also if its files have the same names.
+    fn certificate(&mut self, old: &Config, new: &Config) -> anyhow::Result<()> {
+        let reload = |router: &Router, config: &Config| {
+            let Some(secure) = &router.setup.secure else { return Ok(()) };
+            let (files, trusted) = encryption_of(config);
+            secure.reload(files, trusted)
+        };
+        reload(self.router, new).context("[tls]")?;
+        let old = old.clone();
+        self.undo.push(Box::new(move |router| log_failure("the certificate", reload(router, &old))));
+        Ok(())
     }
 
     /// What cannot fail. Returns the configuration before.

@@ -1,0 +1,13 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+pub mod certificate;
+mod handshakes;
+mod peers;
+mod quic;
+mod relay;
+mod thread;
+mod tls;
+
+pub use certificate::{CertificateError, Files, Fingerprint, Summary};
+pub use thread::{Calls, Farewell, Limits, Secure, SecureConfig, Service, StartError, calls};

@@ -19,9 +19,9 @@ mod outbox;
 pub mod publish;
 mod reassembly;
 pub mod session;
+pub mod signed;
 #[cfg(feature = "embed")]
 pub mod simulated;
-pub mod signed;
 mod socket;
 pub mod sync;
 pub mod tags;

@@ -51,7 +51,7 @@ use byname_wire::lp::LpPacket;
 use crate::clock::Now;
 use crate::outbox::Outbox;
 use crate::reassembly::Incoming;
-use crate::session::{Event, Session, SessionOptions};
+use crate::session::{Event, Peer, Session, SessionOptions};
 
 /// Time since the Unix epoch when the time of the network is zero: January 2027. Signatures and certificates need one.
 pub const EPOCH: Duration = Duration::from_secs(1_798_761_600);
@@ -138,7 +138,7 @@ impl<B: Behavior> App for Application<B> {
         let now = moment(now);
         if !self.has_begun {
             self.has_begun = true;
-            self.session.on_connected(true, now, &mut self.outbox);
+            self.session.on_connected(Peer { is_local: true, is_datagram: false }, now, &mut self.outbox);
             self.behavior.begin(&mut self.session, now, &mut self.outbox);
         }
         self.session.poll(now, &mut self.outbox);

@@ -40,7 +40,7 @@ impl Behavior for Publisher {
         if let Event::Request(request) = event
             && let Ok(Some(packet)) = self.0.answer(&request.interest(), session.signer())
         {
-            session.reply_with(&request, packet, outbox);
+            session.reply_with(&request, packet, outbox).expect("segments are small");
         }
     }
 }

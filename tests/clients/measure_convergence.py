@@ -1,4 +1,6 @@
-"""How long a cut costs: `measure_convergence.py [--kinds byname,ndnd] [--sizes 3,10,50] [--rounds N] [--out FILE]`.
+"""How long a cut costs.
+
+`measure_convergence.py [--kinds byname,ndnd] [--sizes 3,10,50] [--rounds N] [--pause] [--out FILE]`
 
 For each size, networks of each kind are made in turn, until each kind had N (10) cuts. Routers stand in a triangle or a
 grid, each in a network namespace. A client at the first pings a producer at the second, 100 times a second, over the
@@ -6,11 +8,15 @@ link between them. At some moment packets get lost on that link, and no end is t
 were answered. A network has at most three cuts, because byname damps links that flap. Prints one line of JSON for each
 kind and size: the pings lost in each cut, and their median, p99 and most, in pings and in ms.
 
+With `--pause`, byname's routers other than the first two stand still now and then, one at a time, for 250 to 450 ms:
+as on a machine that is too busy.
+
 Both kinds have the same intervals where they have them (advertisements each second, 4 s until a silent neighbour is
 dead). byname's routers have keys; ndnd's believe everybody. $NDND_BIN names ndnd. Needs root, and a quiet machine.
 """
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -19,11 +25,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from networks import ADVERTISE_MS, DEAD_MS, AnyRouter, answers, client, environment, network, wait_until
+from networks import ADVERTISE_MS, DEAD_MS, AnyRouter, BynameRouter, answers, client, environment, network, wait_until
 from router import binary
 
 INTERVAL_MS = 10
@@ -82,7 +90,29 @@ def links(size: int) -> list[tuple[int, int]]:
     return right + [(i, i + width) for i in range(size - width)]
 
 
-def cuts(kind: str, size: int, count: int, patience_s: float) -> list[int]:
+@contextlib.contextmanager
+def pauses(routers: list[AnyRouter]) -> Iterator[None]:
+    """Stops one of these routers at a time, in turns, until the end of the block."""
+    ending, order = threading.Event(), random.Random(7)
+    processes = [router.process for router in routers if isinstance(router, BynameRouter) and router.process]
+
+    def pause() -> None:
+        while processes and not ending.wait(order.uniform(0.1, 0.5)):
+            process = order.choice(processes)
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(order.uniform(0.25, 0.45))
+            process.send_signal(signal.SIGCONT)
+
+    with ThreadPoolExecutor(1) as pool:
+        pausing = pool.submit(pause)
+        try:
+            yield
+        finally:
+            ending.set()
+            pausing.result()
+
+
+def cuts(kind: str, size: int, count: int, patience_s: float, with_pauses: bool) -> list[int]:
     """Cuts in one network. Returns the pings lost in each."""
     with tempfile.TemporaryDirectory(prefix="byname-") as folder, \
             network(Path(folder), [kind] * size, links(size), with_keys=kind == "byname") as net:
@@ -90,23 +120,24 @@ def cuts(kind: str, size: int, count: int, patience_s: float) -> list[int]:
         with client(far, str(binary()), "ping-server", "--announce", "/app/far"):
             wait_until(lambda: answers(near, "/app/far"), "the first answer", 120)
             lost = []
-            for _ in range(count):
-                # Until the direct link is used, and all other routers know their ways.
-                time.sleep(4 + size / 10)
-                lost.append(lost_pings(near, patience_s, lambda: net.set_link(0, 1, up=False)))
-                net.set_link(0, 1, up=True)
+            with pauses(net.routers[2:] if with_pauses else []):
+                for _ in range(count):
+                    # Until the direct link is used, and all other routers know their ways.
+                    time.sleep(4 + size / 10)
+                    lost.append(lost_pings(near, patience_s, lambda: net.set_link(0, 1, up=False)))
+                    net.set_link(0, 1, up=True)
     return lost
 
 
-def measure(kinds: list[str], size: int, rounds: int, patience_s: float) -> list[dict]:
+def measure(kinds: list[str], size: int, rounds: int, patience_s: float, with_pauses: bool) -> list[dict]:
     lost: dict[str, list[int]] = {kind: [] for kind in kinds}
     load = os.getloadavg()[0]
     while any(len(lost[kind]) < rounds for kind in kinds):
         for kind in kinds:
-            more = cuts(kind, size, min(CUTS_MAX, rounds - len(lost[kind])), patience_s)
+            more = cuts(kind, size, min(CUTS_MAX, rounds - len(lost[kind])), patience_s, with_pauses)
             lost[kind] += more
             print(f"{size} {kind}: {more}", file=sys.stderr, flush=True)
-    return [line(kind, size, rounds, lost[kind], load) for kind in kinds]
+    return [line(kind, size, rounds, lost[kind], load) | {"paused": with_pauses} for kind in kinds]
 
 
 def line(kind: str, size: int, rounds: int, lost: list[int], load: float) -> dict:
@@ -133,10 +164,11 @@ def main() -> None:
     parser.add_argument("--sizes", default="3,10,50")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--patience", type=float, default=60.0, help="seconds until a cut must be overcome")
+    parser.add_argument("--pause", action="store_true", help="byname's other routers stand still now and then")
     parser.add_argument("--out", type=argparse.FileType("a"), default=sys.stdout)
     options = parser.parse_args()
     for size in map(int, options.sizes.split(",")):
-        for figures in measure(options.kinds.split(","), size, options.rounds, options.patience):
+        for figures in measure(options.kinds.split(","), size, options.rounds, options.patience, options.pause):
             print(json.dumps(figures), file=options.out, flush=True)
 
 

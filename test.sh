@@ -259,8 +259,7 @@ if wanted clients; then
   test_clients -m measures
   if [[ -n $all_clients ]]; then
     # A few more with four packet threads, which ndnd beside us must bear, too.
-    test_clients -n 3 --threads 4 test_fetch.py test_nack.py test_moving.py test_routing.py -m "not measures and not long" \
-      -k "not late and not room"
+    test_clients -n 3 --threads 4 test_fetch.py test_nack.py test_routing.py -m "not measures and not long" -k "not late"
   fi
   [[ -n $chosen ]] || { echo "test.sh: the arguments for pytest choose no test" >&2; exit 1; }
   sed -n -e 's/^SKIPPED //p' -e 's/^\t\(.*\) passed on attempt 2!$/not skipped: \1, at the second attempt/p' "$log" \

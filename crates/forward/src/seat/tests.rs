@@ -98,6 +98,9 @@ fn a_burst_concerns_only_the_threads_that_it_has_work_for() {
     seats[HERE].tell_all(|worker| worker.face_up(CALM, Scope::NonLocal, LinkType::PointToPoint));
     given(&mut seats[HERE]);
     let mut outgoing = Vec::new();
+    for seat in &mut seats {
+        seat.poll(Ticks::from_ms(0), &mut Vec::new(), &mut outgoing, &mut Stopwatch::default());
+    }
     let mut nonces = 0..;
     // Each burst has packets for a set of threads.
     for homes in 0..1 << THREADS {

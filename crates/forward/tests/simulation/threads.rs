@@ -92,6 +92,11 @@ const CASES: [Case; 12] = [
     one_by_one(5, 256, 2),
 ];
 
+/// Small tables, because they are made anew again and again. There is room for all names in the PIT.
+fn config() -> WorkerConfig {
+    WorkerConfig { cs_packets_max: 150, pit_entries_max: 1 << 13, ..WorkerConfig::default() }
+}
+
 /// The name of number `number`.
 fn name(number: u64) -> Name {
     let name: Name = "/e".parse().expect("a literal name");
@@ -214,7 +219,7 @@ struct Run {
 
 impl Run {
     fn new(seed: u64, case: Case, shares_pit: bool) -> Self {
-        let config = WorkerConfig { cs_packets_max: 150, ..WorkerConfig::default() };
+        let config = config();
         let mut dispatcher = Dispatcher::new(NameHashKey::new([5, 6]), case.threads, 0, 77);
         if case.window > 0 {
             dispatcher.spread_hot_names(case.window);
@@ -307,7 +312,8 @@ impl Run {
                 self.work(thread);
             }
         }
-        while let Some((_, token)) = self.silent.pop_front_if(|(until, _)| *until <= self.now) {
+        while let Some(&(_, token)) = self.silent.front().filter(|(until, _)| *until <= self.now) {
+            self.silent.pop_front();
             if let Some(ask) = self.asked.remove(&token) {
                 self.waiting.remove(&(ask.face, ask.name));
                 self.expired.insert(token);
@@ -484,8 +490,7 @@ impl Run {
     /// All threads get other tables, perhaps for names that are hashed with another key. Each begins to use them in its
     /// own time.
     fn exchange_tables(&mut self) {
-        let (number, config) =
-            (self.random.random_range(0..2), WorkerConfig { cs_packets_max: 150, ..WorkerConfig::default() });
+        let (number, config) = (self.random.random_range(0..2), config());
         for seat in &mut self.seats {
             seat.exchange_tables(new_tables(number, &config, self.random.random_range(0..100)));
         }

@@ -102,7 +102,7 @@ pub struct SessionOptions {
 const OUTAGE_MAX: Duration = Duration::from_secs(60);
 /// Registrations over datagrams are repeated so often, if the application does not say how often.
 const REFRESH: Duration = Duration::from_secs(25);
-/// For so long after a new connection, other applications of a router that has restarted may not be back yet.
+/// For so long after a connection that follows another one, other applications of a router that has restarted may not be back yet.
 const SETTLING: Duration = Duration::from_secs(4);
 
 impl Default for SessionOptions {
@@ -151,6 +151,8 @@ pub struct Session {
     peer: Option<Peer>,
     outage_max: Duration,
     refresh: Duration,
+    /// Whether there was a connection before, so that another one is a return.
+    had_connection: bool,
     /// Until then, other applications may not be back after an outage.
     settled_at: Duration,
     /// Whether a packet has arrived on this connection.
@@ -182,6 +184,7 @@ impl Session {
             peer: None,
             outage_max: options.outage_max,
             refresh: options.refresh,
+            had_connection: false,
             settled_at: Duration::ZERO,
             has_heard: false,
             interests: Interests::default(),
@@ -204,7 +207,9 @@ impl Session {
         self.peer = Some(peer);
         self.replays.start(now);
         self.has_heard = false;
-        self.settled_at = now.elapsed.saturating_add(SETTLING);
+        if std::mem::replace(&mut self.had_connection, true) {
+            self.settled_at = now.elapsed.saturating_add(SETTLING);
+        }
         self.producers.forget_registrations(now.elapsed);
         for id in self.interests.signed() {
             self.sign_again(id, now);

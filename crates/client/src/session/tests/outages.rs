@@ -259,8 +259,11 @@ fn the_producer_may_be_back_later_than_the_consumer() {
         }
         assert!(host.step(end), "it takes forever");
     }
-    // Without an outage, a Nack is an answer.
+    // Without an outage, a Nack is an answer: a while later, and on a first connection.
     back_at.set(Duration::MAX);
     host.run_for(10 * SECOND);
     assert!(matches!(host.express(interest(&name("/b")), 3), Err(ExchangeError::Nack { .. })));
+    let mut first = Host::new(|_, _| vec![Reply::Nack(NackReason::NoRoute)]);
+    assert!(matches!(first.express(interest(&name("/b")), 3), Err(ExchangeError::Nack { .. })));
+    assert!(first.now.elapsed < 2 * SECOND);
 }

@@ -200,7 +200,10 @@ fn build_share(
 ) -> Result<(), BuildError> {
     let threads = maker.threads.min(parts.len());
     if threads <= 1 {
-        return parts.into_iter().try_for_each(|part| Ok(made(part.build(maker, lines)?)));
+        for part in parts {
+            made(part.build(maker, lines)?);
+        }
+        return Ok(());
     }
     let parts = Mutex::new(parts.into_iter().enumerate());
     let (sender, receiver) = mpsc::channel();

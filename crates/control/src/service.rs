@@ -484,7 +484,7 @@ impl Service {
             let incoming = fields.incoming_face_id.unwrap_or(FaceId::NONE);
             let answer = self.management.answer(packet, incoming, now);
             self.answer(answer, now);
-        } else if !self.management.certificate_news(packet, now) && !self.is_tag_answer(packet, now.unix_ms) {
+        } else if !self.management.certificate_news(packet, now) && !self.is_tag_answer(packet, now) {
             let now = Instant::now();
             if !is_interest && let Ok(data) = Data::decode(packet) {
                 self.readvertisers.iter_mut().any(|readvertiser| readvertiser.on_data(&data, now));
@@ -579,10 +579,10 @@ impl Service {
     }
 
     /// Whether this is a neighbour's answer about descriptors. If so, it has been processed.
-    fn is_tag_answer(&mut self, packet: &Packet, unix_ms: u64) -> bool {
+    fn is_tag_answer(&mut self, packet: &Packet, now: Moment) -> bool {
         let Ok(data) = Data::decode(packet) else { return false };
         let Ok(response) = ControlResponse::decode(data.content) else { return false };
-        self.management.tags_mut().answered(&data, (response.code, &response.body), unix_ms)
+        self.management.tags_mut().answered(&data, (response.code, &response.body), now)
     }
 
     /// Passes route changes to the destinations, and sends the commands that are due.

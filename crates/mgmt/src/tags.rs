@@ -14,6 +14,7 @@ pub mod types {
     pub const WITHDRAWN: u64 = 0xdb;
     pub const LOCATORS: u64 = 0xdd;
     pub const ECHO: u64 = 0xdf;
+    pub const COMPLETE: u64 = 0xf9;
 }
 
 /// Most bytes of descriptors in one command. With names, digests and a signature, it still fits in a packet.
@@ -93,6 +94,8 @@ pub struct Update {
     pub advertised: Vec<Descriptor>,
     /// Descriptors that it no longer advertises.
     pub withdrawn: Vec<Descriptor>,
+    /// Whether the sender has told all that it knows, and its other neighbours on the tree have said the same of them.
+    pub is_complete: bool,
 }
 
 impl Update {
@@ -115,6 +118,11 @@ impl Update {
         out
     }
 
+    /// Says at the end of an encoded update that the sender has told all.
+    pub fn push_complete(parameters: &mut Vec<u8>) {
+        tlv::push_tlv(parameters, types::COMPLETE, &[]);
+    }
+
     /// Decodes an update.
     ///
     /// # Errors
@@ -133,6 +141,13 @@ impl Update {
             echo: tlv::decode_nni(types::ECHO, require(types::ECHO)?)?,
             advertised: decode_descriptors(require(types::ADVERTISED)?)?,
             withdrawn: decode_descriptors(require(types::WITHDRAWN)?)?,
+            is_complete: match reader.next_tlv()? {
+                Some(element) if element.typ == types::COMPLETE => true,
+                Some(element) if tlv::is_critical(element.typ) => {
+                    return Err(DecodeError::UnexpectedCritical(element.typ));
+                }
+                _ => false,
+            },
         })
     }
 }

@@ -20,6 +20,8 @@ pub mod types {
     pub const HEAVY: u64 = 0xf3;
     pub const LIGHT: u64 = 0xf5;
     pub const PORT: u64 = 0xf7;
+    pub const GENERATION: u64 = 0xfb;
+    pub const SETTLED: u64 = 0xbf;
 }
 
 /// Bytes of a secret.
@@ -30,6 +32,8 @@ pub const PLACE_BYTES_MAX: usize = 8_300;
 pub const LIGHT_PORT_MAX: u32 = 4_096;
 /// Most numberings of one tree.
 pub const NUMBERINGS_MAX: usize = 24;
+/// Most generations of one tree.
+pub const GENERATIONS_MAX: usize = 4;
 
 /// A router's place on a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,10 +42,23 @@ pub struct TreePlace {
     pub tree: TreeId,
     /// The router's label. `None`: it has none.
     pub label: Option<Label>,
-    /// Faces to its neighbours on the tree, with the secret that signs messages about descriptors.
+    /// Faces to its neighbours on the tree and its generations, with the secret that signs messages about descriptors.
     pub neighbors: Vec<(FaceId, [u8; SECRET_BYTES])>,
+    /// The generations of the tree, the latest first. None: packets with tags follow the tree itself.
+    pub generations: Vec<PlaceGeneration>,
     /// How packets with labels are forwarded. The first one that claims a label's number decides.
     pub numberings: Vec<PlaceNumbering>,
+}
+
+/// Edges of a tree that do not change while packets with tags are on them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlaceGeneration {
+    /// The id that packets have on these edges.
+    pub id: TreeId,
+    /// Whether no edge is added any more, except to routers that come.
+    pub is_settled: bool,
+    /// Faces to neighbours of the place.
+    pub faces: Vec<FaceId>,
 }
 
 /// One numbering of the nodes below and beside a router.
@@ -80,6 +97,7 @@ impl TreePlace {
                     tlv::push_tlv(out, types::SECRET, secret);
                 });
             }
+            self.generations.iter().for_each(|generation| generation.push(&mut out));
             let earlier = self.numberings.len().saturating_sub(1);
             let kept = self.numberings.iter().take(earlier - skipped).chain(self.numberings.last());
             kept.for_each(|numbering| numbering.push(&mut out));
@@ -96,15 +114,19 @@ impl TreePlace {
     /// Decodes a place.
     ///
     /// # Errors
-    /// A [`DecodeError`]; [`DecodeError::TooLarge`] for more than [`NUMBERINGS_MAX`] numberings.
+    /// A [`DecodeError`]; [`DecodeError::TooLarge`] for more than [`NUMBERINGS_MAX`] numberings or [`GENERATIONS_MAX`]
+    /// generations.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let (mut tree, mut label, mut neighbors, mut numberings) = (None, None, Vec::new(), Vec::new());
+        let mut generations = Vec::new();
         let mut reader = Reader::new(bytes);
         while let Some(element) = reader.next_tlv()? {
             match element.typ {
                 tagnet::TREE => tree = Some(number_32(&element)?),
                 tagnet::LABEL => label = Some(Label::decode(element.typ, element.value)?),
                 types::NEIGHBOR => neighbors.push(decode_neighbor(element.value)?),
+                types::GENERATION if generations.len() == GENERATIONS_MAX => return Err(DecodeError::TooLarge),
+                types::GENERATION => generations.push(PlaceGeneration::decode(element.value)?),
                 types::NUMBERING if numberings.len() == NUMBERINGS_MAX => return Err(DecodeError::TooLarge),
                 types::NUMBERING => numberings.push(PlaceNumbering::decode(element.value)?),
                 typ if tlv::is_critical(typ) => return Err(DecodeError::UnexpectedCritical(typ)),
@@ -112,7 +134,32 @@ impl TreePlace {
             }
         }
         let tree = TreeId(tree.ok_or(DecodeError::Missing(tagnet::TREE))?);
-        Ok(TreePlace { tree, label, neighbors, numberings })
+        Ok(TreePlace { tree, label, neighbors, generations, numberings })
+    }
+}
+
+impl PlaceGeneration {
+    fn push(&self, out: &mut Vec<u8>) {
+        tlv::push_nested(out, types::GENERATION, |out| {
+            tlv::push_nni(out, tagnet::TREE, self.id.0.into());
+            tlv::push_nni(out, types::SETTLED, self.is_settled.into());
+            self.faces.iter().for_each(|face| tlv::push_nni(out, types::FACE, face.0));
+        });
+    }
+
+    fn decode(value: &[u8]) -> Result<Self, DecodeError> {
+        let (mut id, mut is_settled, mut faces) = (None, false, Vec::new());
+        let mut reader = Reader::new(value);
+        while let Some(element) = reader.next_tlv()? {
+            match element.typ {
+                tagnet::TREE => id = Some(number_32(&element)?),
+                types::SETTLED => is_settled = tlv::decode_nni(element.typ, element.value)? != 0,
+                types::FACE => faces.push(FaceId(tlv::decode_nni(element.typ, element.value)?)),
+                typ if tlv::is_critical(typ) => return Err(DecodeError::UnexpectedCritical(typ)),
+                _ => {}
+            }
+        }
+        Ok(PlaceGeneration { id: TreeId(id.ok_or(DecodeError::Missing(tagnet::TREE))?), is_settled, faces })
     }
 }
 
@@ -223,6 +270,9 @@ mod tests {
             tree: TreeId(2),
             label: Some(Label::new(70_000)),
             neighbors: (1..=neighbors).map(|n| (FaceId(300 + n), [n as u8; SECRET_BYTES])).collect(),
+            generations: (0..u32::from(neighbors > 1))
+                .map(|n| PlaceGeneration { id: TreeId(10 + n), is_settled: n == 1, faces: vec![FaceId(301)] })
+                .collect(),
             numberings: claimed.chain([numbering(None, 70_000)]).collect(),
         }
     }
@@ -261,6 +311,10 @@ mod tests {
             assert_eq!(TreePlace::decode(&of.encode().expect("it fits")), Err(DecodeError::BadValue(types::PORT)));
         }
         assert_eq!(TreePlace::decode(&[]), Err(DecodeError::Missing(tagnet::TREE)));
+        let id = |n| PlaceGeneration { id: TreeId(n), is_settled: true, faces: Vec::new() };
+        let mut generations = place(1, 1);
+        generations.generations = (0..5).map(id).collect();
+        assert_eq!(TreePlace::decode(&generations.encode().expect("it fits")), Err(DecodeError::TooLarge));
         let many = |of: &mut TreePlace| of.numberings = vec![of.numberings[0].clone(); NUMBERINGS_MAX + 1];
         assert_eq!(refused(many), DecodeError::TooLarge);
     }

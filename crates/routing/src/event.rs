@@ -134,6 +134,8 @@ pub struct NeighbourSettings {
 pub enum Command {
     /// Use other rules from now on.
     SetPolicy(Policy),
+    /// Another rank among the routers that may be the root of trees; see [`crate::trees::Settings::priority`].
+    SetTreePriority(u64),
     /// Forget the flaps of all links, so that damped links are used at once.
     ClearDamping,
     /// Say at once to neighbours and the network what this router knows.

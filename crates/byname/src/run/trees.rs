@@ -38,7 +38,7 @@ impl Joining {
                     Err(problem) => notes.push(format!("tree {}: no face to {remote}: {problem}", place.tree.0)),
                 }
             }
-            joining.own.push(OwnTree { id: place.tree, label: Some(place.label), neighbors: known });
+            joining.own.push(OwnTree { id: place.tree, label: Some(place.label), neighbors: known, generation: None });
             joining.trees.set(place.tree, place.table, reached);
         }
         joining

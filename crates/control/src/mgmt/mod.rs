@@ -386,6 +386,7 @@ impl Management {
     pub fn commit(&mut self) {
         self.fib.commit();
         self.tags.commit();
+        self.use_completed();
         if let Some(announcements) = self.announced.take_changed() {
             self.fib.tables().replace_announcements(announcements);
         }

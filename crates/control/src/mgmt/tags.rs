@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use byname_forward::{FaceId, Packet};
 use byname_lookup::locator::{Numbering, Port, Table, Trees};
-use byname_mgmt::trees::{PlaceNumbering, TreePlace};
+use byname_mgmt::trees::{PlaceGeneration, PlaceNumbering, TreePlace};
 use byname_wire::{Component, Descriptor, Interest, Name, TreeId};
 
 use super::tlv::ControlResponse;
 use super::{Command, Management, Moment, packet_of, respond, response_data};
 use crate::security::{Authorized, Signer, TrustedSigner, VerifyingKey};
 use crate::tags::message::{Update, decode_descriptors, encode_locators, encode_session};
-use crate::tags::{NeighborKeys, OwnNeighbor, OwnTree, TagRouting, TagRoutingError};
+use crate::tags::{NeighborKeys, OwnGeneration, OwnNeighbor, OwnTree, TagRouting, TagRoutingError};
 
 /// Most trees on which commands may put this router.
 const PLACED_MAX: usize = 64;
@@ -31,17 +31,28 @@ struct Placed {
     by: FaceId,
     numberings: Vec<Numbering>,
     tree: OwnTree,
+    generations: Vec<OwnTree>,
 }
 
 impl OwnTrees {
-    fn all(&self) -> (Trees, Vec<OwnTree>) {
-        let (mut trees, mut own) = self.configured.clone();
+    fn own(&self) -> Vec<OwnTree> {
+        let mut own = self.configured.1.clone();
         own.retain(|tree| !self.placed.contains_key(&tree.id));
-        for (id, Placed { numberings, tree, .. }) in &self.placed {
-            trees.set_numberings(*id, numberings.iter().cloned());
+        for Placed { tree, generations, .. } in self.placed.values() {
             own.push(tree.clone());
+            own.extend(generations.iter().cloned());
         }
-        (trees, own)
+        own
+    }
+
+    /// How workers forward. `in_service` tells the generation of a tree on which packets with tags begin.
+    fn forwarding(&self, in_service: impl Fn(TreeId) -> Option<TreeId>) -> Trees {
+        let mut trees = self.configured.0.clone();
+        for (id, Placed { numberings, generations, .. }) in &self.placed {
+            trees.set_numberings(*id, numberings.iter().cloned());
+            trees.set_generations(*id, generations.iter().map(|one| one.id), in_service(*id));
+        }
+        trees
     }
 }
 
@@ -63,10 +74,22 @@ impl Management {
     }
 
     fn use_trees(&mut self) {
-        let (trees, own) = self.trees.all();
-        self.fib.tables().replace_trees(trees);
-        self.tags.replace_trees(own);
+        self.tags.replace_trees(self.trees.own());
         self.advertise_again();
+        // Packets that follow other trees need their descriptors.
+        self.tags.commit();
+        self.forward_by_trees();
+    }
+
+    /// Lets packets with tags begin on generations that have become complete.
+    pub(super) fn use_completed(&mut self) {
+        if self.tags.take_completed() {
+            self.forward_by_trees();
+        }
+    }
+
+    fn forward_by_trees(&self) {
+        self.fib.tables().replace_trees(self.trees.forwarding(|tree| self.tags.in_service(tree)));
     }
 
     /// Executes `tags/place`: a routing application puts this router on a tree, or takes it from there.
@@ -84,15 +107,24 @@ impl Management {
             Ok(place) => place,
             Err(error) => return ControlResponse::new(400, format!("Malformed place: {error}")),
         };
-        if place.numberings.is_empty() && place.neighbors.is_empty() {
+        if place.numberings.is_empty() && place.neighbors.is_empty() && place.generations.is_empty() {
             self.trees.placed.remove(&place.tree);
         } else if self.trees.placed.len() >= PLACED_MAX && !self.trees.placed.contains_key(&place.tree) {
             return ControlResponse::new(507, format!("this router is on {PLACED_MAX} trees, as many as it may be"));
         } else {
-            let neighbors = place.neighbors.iter().map(|(face, secret)| neighbor(*face, secret)).collect();
-            let tree = OwnTree { id: place.tree, label: place.label, neighbors };
+            let neighbors: Vec<OwnNeighbor> =
+                place.neighbors.iter().map(|(face, secret)| neighbor(*face, secret)).collect();
+            let generation = |of: &PlaceGeneration| OwnTree {
+                id: of.id,
+                label: None,
+                neighbors: neighbors.iter().filter(|one| of.faces.contains(&one.face)).cloned().collect(),
+                generation: Some(OwnGeneration { of: place.tree, is_settled: of.is_settled }),
+            };
+            let generations: Vec<OwnTree> = place.generations.iter().map(generation).collect();
+            let neighbors = if generations.is_empty() { neighbors } else { Vec::new() };
+            let tree = OwnTree { id: place.tree, label: place.label, neighbors, generation: None };
             let numberings = place.numberings.iter().map(numbering).collect();
-            self.trees.placed.insert(place.tree, Placed { by: incoming, numberings, tree });
+            self.trees.placed.insert(place.tree, Placed { by: incoming, numberings, tree, generations });
         }
         self.use_trees();
         ControlResponse::new(200, "OK")

@@ -5,6 +5,9 @@
 //! forgets when no update arrives for long. It then answers with a new session of its own, and the sender repeats
 //! everything. Without changes, an empty update is sent every [`KEEPALIVE_MS`].
 //!
+//! An update also says when its sender has told all, and has heard the same from all its other neighbours on the tree.
+//! So the leaves begin, and a router that hears it from each neighbour knows that packets that begin there reach everybody.
+//!
 //! The receiver's session is random, and each update echoes it. A receiver answers an update with another echo, but
 //! does not apply it. Recordings from before a receiver's last restart or timeout are therefore useless. Later
 //! recordings have a sequence number that was already received. Updates and answers are signed (`trust`).
@@ -25,7 +28,10 @@ pub(super) const KEEPALIVE_MS: u64 = 10_000;
 const SILENCE_MAX_MS: u64 = 3 * KEEPALIVE_MS + KEEPALIVE_MS / 2;
 /// First and longest interval between repetitions of an update.
 const RETRY_MS: u64 = 500;
-const RETRY_MAX_MS: u64 = 8000;
+const RETRY_MAX_MS: u64 = 2000;
+/// When an update is sent again that the neighbour has refused: it may not know yet that this router is its neighbour.
+/// Doubles with each refusal.
+const REFUSED_MS: u64 = 20;
 
 /// State of one neighbour on one tree.
 pub(super) struct Link {
@@ -48,11 +54,17 @@ pub(super) struct Link {
     /// Session of this router as a receiver. It changes whenever the neighbour's advertisements are removed.
     remembers_since: u64,
     silent_at_ms: Option<u64>,
+    /// Whether the neighbour has told all, as [`Update::is_complete`] says.
+    pub(super) is_complete: bool,
+    /// Whether this router has all to tell, and whether it has said so in this session.
+    may_complete: bool,
+    has_completed: bool,
 }
 
 struct InFlight {
     name: Name,
     parameters: Vec<u8>,
+    refusals: u32,
     again_at_ms: u64,
     wait_ms: u64,
 }
@@ -97,7 +109,20 @@ impl Link {
             heard: None,
             remembers_since: draw_session(),
             silent_at_ms: None,
+            is_complete: false,
+            may_complete: false,
+            has_completed: false,
         }
+    }
+
+    /// Whether all that this router will know of has been queued, until it changes.
+    pub(super) fn set_may_complete(&mut self, may_complete: bool) {
+        self.may_complete = may_complete;
+    }
+
+    /// Whether an update must say that this router has told all.
+    fn must_complete(&self) -> bool {
+        self.may_complete && !self.has_completed && self.remembered_since.is_some()
     }
 
     /// Queues a change of a descriptor for the neighbour.
@@ -111,13 +136,14 @@ impl Link {
         self.pending.clear();
         self.in_flight = None;
         self.keepalive_at_ms = 0;
+        self.has_completed = false;
     }
 
     /// When [`Link::poll`] has something to send, or [`Link::is_silent`] becomes true.
     pub(super) fn next_deadline_ms(&self) -> u64 {
         let send = match &self.in_flight {
             Some(in_flight) => in_flight.again_at_ms,
-            None if self.pending.is_empty() => self.keepalive_at_ms,
+            None if self.pending.is_empty() && !self.must_complete() => self.keepalive_at_ms,
             None => 0,
         };
         self.silent_at_ms.map_or(send, |at| at.min(send))
@@ -131,7 +157,7 @@ impl Link {
         if let Some(in_flight) = &mut self.in_flight {
             in_flight.wait_ms = (2 * in_flight.wait_ms).min(RETRY_MAX_MS);
             in_flight.again_at_ms = now_ms + in_flight.wait_ms;
-        } else if self.pending.is_empty() && now_ms < self.keepalive_at_ms {
+        } else if self.pending.is_empty() && !self.must_complete() && now_ms < self.keepalive_at_ms {
             return None;
         } else {
             self.in_flight = Some(self.next_update(now_ms));
@@ -177,6 +203,15 @@ impl Link {
         }
     }
 
+    /// Handles an answer that was not believed, or refuses the update: it is sent again before long.
+    pub(super) fn refused(&mut self, now_ms: u64) {
+        if let Some(in_flight) = &mut self.in_flight {
+            let wait_ms = REFUSED_MS << in_flight.refusals.min(8);
+            in_flight.refusals += 1;
+            in_flight.again_at_ms = in_flight.again_at_ms.min(now_ms + wait_ms);
+        }
+    }
+
     /// Handles an update of the neighbour.
     pub(super) fn hear(&mut self, update: &Update, now_ms: u64) -> Heard {
         if update.echo != self.remembers_since {
@@ -197,6 +232,15 @@ impl Link {
             // A repeated update may be a stranger's recording, so it does not keep the neighbour alive.
             self.silent_at_ms = Some(now_ms + SILENCE_MAX_MS);
             self.heard = Some((update.session, update.sequence));
+            if what == Heard::FromNothing {
+                // Has it forgotten what this router told, without having been silent for long? Its answer will tell.
+                self.keepalive_at_ms = 0;
+            }
+            self.is_complete = update.is_complete || self.is_complete && what == Heard::Changes;
+            // A neighbour that did not know this router as one does so now.
+            if let Some(in_flight) = self.in_flight.as_mut().filter(|in_flight| in_flight.refusals > 0) {
+                (in_flight.refusals, in_flight.wait_ms, in_flight.again_at_ms) = (0, RETRY_MS / 2, now_ms);
+            }
         }
         what
     }
@@ -210,7 +254,7 @@ impl Link {
     pub(super) fn is_silent(&mut self, now_ms: u64) -> bool {
         let is_silent = self.silent_at_ms.is_some_and(|at| at <= now_ms);
         if is_silent {
-            (self.silent_at_ms, self.heard) = (None, None);
+            (self.silent_at_ms, self.heard, self.is_complete) = (None, None, false);
             self.remembers_since = draw_session();
         }
         is_silent
@@ -227,8 +271,12 @@ impl Link {
             next.remove();
         }
         let echo = self.remembered_since.unwrap_or(0);
-        let parameters = Update::encode(self.tree, self.session, self.sequence, echo, &advertised, &withdrawn);
-        InFlight { name: Name::default(), parameters, again_at_ms: now_ms + RETRY_MS, wait_ms: RETRY_MS }
+        let mut parameters = Update::encode(self.tree, self.session, self.sequence, echo, &advertised, &withdrawn);
+        if self.may_complete && self.pending.is_empty() && self.remembered_since.is_some() {
+            Update::push_complete(&mut parameters);
+            self.has_completed = true;
+        }
+        InFlight { name: Name::default(), parameters, refusals: 0, again_at_ms: now_ms + RETRY_MS, wait_ms: RETRY_MS }
     }
 }
 

@@ -115,6 +115,18 @@ pub struct OwnTree {
     pub label: Option<Label>,
     /// Neighbours on the tree.
     pub neighbors: Vec<OwnNeighbor>,
+    /// Whether it is a generation of another tree, of those in this order the first that is complete is in service.
+    pub generation: Option<OwnGeneration>,
+}
+
+/// What makes a tree a generation of another one: its edges do not change, and packets with tags for the other tree begin
+/// on it when its descriptors have been told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnGeneration {
+    /// The other tree.
+    pub of: TreeId,
+    /// Whether no edge is added any more, except to routers that come.
+    pub is_settled: bool,
 }
 
 /// Faces that advertise a descriptor.
@@ -136,6 +148,9 @@ pub struct TagRouting {
     /// Faces that advertised their first descriptor or withdrew their last one; see [`TagRouting::take_routed`].
     routed: BTreeSet<FaceId>,
     links: BTreeMap<(TreeId, FaceId), Link>,
+    /// Generations of which all descriptors have been told here once.
+    complete: BTreeSet<TreeId>,
+    has_completed: bool,
     /// The last session that this router began.
     session: u64,
     nonce: u32,
@@ -155,6 +170,8 @@ impl TagRouting {
             by_face: FaceMap::default(),
             routed: BTreeSet::new(),
             links: BTreeMap::new(),
+            complete: BTreeSet::new(),
+            has_completed: false,
             session: unix_ms,
             nonce: unix_ms as u32,
             command: "/localhop/nfd/tags/update".parse().expect("a literal name"),
@@ -321,18 +338,19 @@ impl TagRouting {
                 self.refused += 1;
             }
         }
+        self.look_for_complete();
         Ok(heeded(true))
     }
 
     /// Handles a neighbour's answer. Returns false if it answers no update in flight.
-    pub fn answered(&mut self, answer: &Data<'_>, (code, body): (u64, &[u8]), unix_ms: u64) -> bool {
+    pub fn answered(&mut self, answer: &Data<'_>, (code, body): (u64, &[u8]), now: Moment) -> bool {
         let name = answer.name.to_name();
         let Some((&(tree, face), link)) = self.links.iter_mut().find(|(_, link)| link.awaits(&name)) else {
             return false;
         };
         let remembers_since = message::decode_session(body);
         match remembers_since {
-            Ok(remembers_since) if matches!(code, 200 | 409) && link.trusts_answer(answer, unix_ms) => {
+            Ok(remembers_since) if matches!(code, 200 | 409) && link.trusts_answer(answer, now.unix_ms) => {
                 if link.answered(remembers_since) == Answer::TellAll {
                     self.tell_all(tree, face);
                 }
@@ -340,6 +358,7 @@ impl TagRouting {
             // The update stays in flight: a neighbour that refuses now may be reconfigured to accept it later.
             _ => {
                 self.refused += 1;
+                link.refused(now.ms);
                 tracing::debug!(%face, tree = tree.0, code, "a neighbour refuses to hear of descriptors, or does not sign");
             }
         }
@@ -370,6 +389,38 @@ impl TagRouting {
     /// Faces that advertised their first descriptor or withdrew their last one since the last call.
     pub fn take_routed(&mut self) -> BTreeSet<FaceId> {
         std::mem::take(&mut self.routed)
+    }
+
+    /// The generation of a tree on which packets with tags begin, if it has generations and one is complete.
+    pub fn in_service(&self, tree: TreeId) -> Option<TreeId> {
+        let is_of = |one: &&OwnTree| one.generation.is_some_and(|generation| generation.of == tree);
+        self.trees.iter().filter(is_of).map(|one| one.id).find(|id| self.complete.contains(id))
+    }
+
+    /// Whether a generation has become complete since the last call.
+    pub fn take_completed(&mut self) -> bool {
+        std::mem::take(&mut self.has_completed)
+    }
+
+    /// Notes which generations are complete, and which neighbours are to be told so.
+    fn look_for_complete(&mut self) {
+        for tree in &self.trees {
+            let Some(generation) = tree.generation.filter(|generation| generation.is_settled) else { continue };
+            let links = || self.links.range((tree.id, FaceId(0))..=(tree.id, FaceId(u64::MAX)));
+            let incomplete: Vec<FaceId> =
+                links().filter(|(_, link)| !link.is_complete).map(|((_, face), _)| *face).take(2).collect();
+            if incomplete.is_empty() && self.complete.insert(tree.id) {
+                self.has_completed = true;
+                tracing::debug!(
+                    tree = generation.of.0,
+                    generation = tree.id.0,
+                    "all descriptors of a tree have been told"
+                );
+            }
+            for ((_, face), link) in self.links.range_mut((tree.id, FaceId(0))..=(tree.id, FaceId(u64::MAX))) {
+                link.set_may_complete(incomplete.iter().all(|other| other == face));
+            }
+        }
     }
 
     /// Whether a descriptor has this face as a nexthop.

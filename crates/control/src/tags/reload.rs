@@ -36,6 +36,7 @@ impl TagRouting {
         }
         self.trees = trees;
         let ids = self.tree_ids();
+        self.complete.retain(|tree| ids.contains(tree));
         for (face, descriptor, on) in of_applications {
             for tree in on.iter().filter(|tree| !ids.contains(tree)) {
                 self.change(&descriptor, TreeFace { tree: *tree, face }, false);
@@ -44,6 +45,7 @@ impl TagRouting {
                 self.change(&descriptor, TreeFace { tree: *tree, face }, true);
             }
         }
+        self.look_for_complete();
     }
 
     /// Each descriptor of each application, and the trees that it is advertised on.

@@ -41,7 +41,7 @@ fn keys(secret: &[u8]) -> Arc<NeighborKeys> {
 fn tree(neighbors: Vec<FaceId>) -> OwnTree {
     let keys = Some(keys(SECRET));
     let neighbors = neighbors.into_iter().map(|face| OwnNeighbor { face, keys: keys.clone() }).collect();
-    OwnTree { id: TREE, label: Some(Label::new(0)), neighbors }
+    OwnTree { id: TREE, label: Some(Label::new(0)), neighbors, generation: None }
 }
 
 fn few(descriptors_max: usize, descriptors_per_face_max: usize, descriptors_per_neighbor_max: usize) -> TagLimits {
@@ -76,7 +76,7 @@ fn answer(wire: &[u8], heeded: &Heeded) -> (Vec<u8>, u64, Vec<u8>) {
 
 /// Lets a router receive an answer.
 fn take(router: &mut TagRouting, (data, code, body): &(Vec<u8>, u64, Vec<u8>)) -> bool {
-    router.answered(&Data::decode(data).expect("it is Data"), (*code, body), 1)
+    router.answered(&Data::decode(data).expect("it is Data"), (*code, body), moment(1))
 }
 
 struct Network {
@@ -430,8 +430,67 @@ fn answers_that_no_neighbour_has_signed_are_not_believed() {
     let forged = Heeded { is_taken: true, session: 1, keys: Some(keys(b"another secret")) };
     assert!(take(&mut router, &answer(&wire, &forged)), "it answers an update");
     assert_eq!(router.refused(), 1);
-    assert!(router.poll(moment(400)).is_empty());
-    assert_eq!(router.poll(moment(600)).len(), 1, "the update is sent again");
+    assert!(router.poll(moment(20)).is_empty());
+    assert_eq!(
+        router.poll(moment(21)).len(),
+        1,
+        "the update is sent again soon: the neighbour may not know of this router"
+    );
+    assert!(router.poll(moment(900)).is_empty());
+    assert_eq!(router.poll(moment(1021)).len(), 1);
+}
+
+#[test]
+fn a_generation_is_in_service_when_all_neighbours_have_told_all() {
+    let mut router = routing(TagLimits::default(), 1);
+    let faces = [FaceId(LINKS), FaceId(LINKS + 1)];
+    let generation = |id, is_settled, faces: &[FaceId]| OwnTree {
+        id: TreeId(id),
+        generation: Some(OwnGeneration { of: TREE, is_settled }),
+        ..tree(faces.to_vec())
+    };
+    router.replace_trees(vec![tree(vec![]), generation(9, true, &[])]);
+    assert_eq!((router.in_service(TREE), router.take_completed()), (Some(TreeId(9)), true), "it is alone");
+    let later = |is_settled| vec![tree(vec![]), generation(17, is_settled, &faces), generation(9, true, &[])];
+    router.replace_trees(later(false));
+    let tell = |router: &mut TagRouting, face, sequence, echo, is_complete| {
+        let none = DescriptorList::default();
+        let mut update = Update::encode(TreeId(17), 1, sequence, echo, &none, &none);
+        if is_complete {
+            Update::push_complete(&mut update);
+        }
+        hear(router, face, &signed(&keys(SECRET), update), moment(1)).expect("a neighbour").session
+    };
+    let echoes = faces.map(|face| tell(&mut router, face, 1, 0, false));
+    // Both know this router's session, and have answered. The first has all to tell.
+    let mut now_ms = 10;
+    let mut completed = |router: &mut TagRouting| {
+        let mut told = Vec::new();
+        for _ in 0..4 {
+            now_ms += 1;
+            for (face, wire) in router.poll(moment(now_ms)) {
+                let interest = Interest::decode(&wire).expect("it is one");
+                let update = Update::decode(interest.application_parameters.expect("set")).expect("well formed");
+                told.extend(update.is_complete.then_some(face));
+                let heeded = Heeded { is_taken: true, session: 7, keys: Some(keys(SECRET)) };
+                assert!(take(router, &answer(&wire, &heeded)));
+            }
+        }
+        told
+    };
+    assert_eq!(completed(&mut router), []);
+    tell(&mut router, faces[0], 2, echoes[0], true);
+    assert_eq!(completed(&mut router), [], "there may be more neighbours");
+    router.replace_trees(later(true));
+    assert_eq!(completed(&mut router), [faces[1]], "what the first has told, the second knows");
+    assert_eq!((router.in_service(TREE), router.take_completed()), (Some(TreeId(9)), false));
+    tell(&mut router, faces[1], 2, echoes[1], true);
+    assert_eq!((router.in_service(TREE), router.take_completed()), (Some(TreeId(17)), true));
+    assert!(completed(&mut router).contains(&faces[0]));
+    let views = router.tree_views();
+    assert_eq!((views.len(), views[0].id, views[0].neighbors.len()), (1, TREE, 2));
+    router.replace_trees(vec![tree(vec![]), generation(9, true, &[])]);
+    assert_eq!(router.in_service(TREE), Some(TreeId(9)));
 }
 
 #[test]

@@ -22,13 +22,17 @@ pub struct TreeView {
 }
 
 impl TagRouting {
-    /// The trees that this router is on.
+    /// The trees that this router is on. Neighbours are those of the generation in service, if a tree has generations.
     pub fn tree_views(&self) -> Vec<TreeView> {
         let neighbors = |tree: &super::OwnTree| {
             tree.neighbors.iter().map(|neighbor| (neighbor.face, neighbor.keys.is_some())).collect()
         };
-        let view = |tree: &super::OwnTree| TreeView { id: tree.id, label: tree.label, neighbors: neighbors(tree) };
-        self.trees.iter().map(view).collect()
+        let view = |tree: &super::OwnTree| {
+            let in_service = self.in_service(tree.id);
+            let edges = self.trees.iter().find(|one| Some(one.id) == in_service).unwrap_or(tree);
+            TreeView { id: tree.id, label: tree.label, neighbors: neighbors(edges) }
+        };
+        self.trees.iter().filter(|tree| tree.generation.is_none()).map(view).collect()
     }
 
     /// Descriptors that `fits` accepts and the faces that advertise them, after the first `skip` of all descriptors. The

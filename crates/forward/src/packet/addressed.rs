@@ -24,6 +24,7 @@ pub(crate) struct Addressed {
 pub(crate) struct TagInfo {
     pub hop_limit: HopLimit,
     pub tree: TreeId,
+    pub tree_offset: usize,
     pub filter: Filter,
     /// The packet's part of the burst's digests; `None` if it carries only a filter.
     pub digests: Option<Range<usize>>,
@@ -55,7 +56,7 @@ impl Addressed {
             self.by_locator.push((received, LocatorInfo { hop_limit, destination }));
             return Ok(());
         }
-        let TagPacket { hop_limit, tree, tags, fan_out, .. } = TagPacket::decode(&received.packet)?;
+        let TagPacket { hop_limit, tree, tree_offset, tags, fan_out, .. } = TagPacket::decode(&received.packet)?;
         let (filter, digests) = match tags {
             TagSet::Tags(tags) => {
                 let first = self.digests.len();
@@ -64,7 +65,7 @@ impl Addressed {
             }
             TagSet::Filter(filter) => (filter, None),
         };
-        self.by_tags.push((received, TagInfo { hop_limit, tree, filter, digests, fan_out }));
+        self.by_tags.push((received, TagInfo { hop_limit, tree, tree_offset, filter, digests, fan_out }));
         Ok(())
     }
 }

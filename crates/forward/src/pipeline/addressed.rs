@@ -14,7 +14,7 @@ use byname_lookup::locator::{Next, Trees};
 use byname_lookup::tagset::{BURST_MAX, Effort};
 use byname_wire::interest::HopLimit;
 use byname_wire::tagnet::FanOut;
-use byname_wire::{FaceId, TagDigest};
+use byname_wire::{FaceId, TagDigest, TreeId};
 use smallvec::SmallVec;
 
 use crate::counters::DropReason;
@@ -94,7 +94,10 @@ impl Shard {
         for (received, info) in burst.by_locator.drain(..) {
             self.on_locator_packet(&trees, received, &info, output);
         }
-        burst.by_tags.retain(|(received, info)| self.may_search(&trees, received, info));
+        burst.by_tags.retain_mut(|(received, info)| {
+            begin_on_generation(&trees, received, info);
+            self.may_search(&trees, received, info)
+        });
         for packets in burst.by_tags.chunks_mut(BURST_MAX) {
             burst.burst += 1;
             for (place, faces) in self.choose(packets, &burst.digests, burst.burst) {
@@ -241,6 +244,17 @@ impl Shard {
             let packet = larger.as_ref().filter(|_| i < larger_shares).unwrap_or(&received.packet).clone();
             output.push(Outgoing { face, fields: fields(received), packet });
         }
+    }
+}
+
+/// A packet that begins here, or comes from a router without generations, stays on one generation of its tree from now on.
+fn begin_on_generation(trees: &Trees, received: &mut Received, info: &mut TagInfo) {
+    let numbers =
+        trees.in_service(info.tree).and_then(|id| u8::try_from(id.0).ok().zip(u8::try_from(info.tree.0).ok()));
+    if let Some((id, _)) = numbers {
+        // Both numbers are one byte.
+        patch(&mut received.packet, info.tree_offset, &[id]);
+        info.tree = TreeId(id.into());
     }
 }
 

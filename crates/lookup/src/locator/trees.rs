@@ -20,6 +20,17 @@ pub enum Next {
 pub struct Trees {
     /// Sorted by id. Several numberings of one tree are in the order in which they are asked.
     trees: Vec<Tree>,
+    /// Sorted by the tree's id.
+    generations: Vec<Generations>,
+}
+
+/// Edges of a tree that do not change while packets with tags are on them. Each generation is a tree for these packets,
+/// with an id of its own.
+#[derive(Debug, Clone)]
+struct Generations {
+    of: TreeId,
+    ids: Vec<TreeId>,
+    in_service: Option<TreeId>,
 }
 
 /// One of the numberings by which a router forwards on a tree: the present one, or one that has been replaced and is
@@ -73,14 +84,33 @@ impl Trees {
         self.trees.splice(first..last, trees);
     }
 
+    /// Replaces the generations of a tree, and the one on which packets with tags begin. Locators do not know them.
+    pub fn set_generations(&mut self, of: TreeId, ids: impl IntoIterator<Item = TreeId>, in_service: Option<TreeId>) {
+        self.generations.retain(|one| one.of != of);
+        let ids: Vec<TreeId> = ids.into_iter().collect();
+        if !ids.is_empty() {
+            let place = self.generations.partition_point(|one| one.of < of);
+            self.generations.insert(place, Generations { of, ids, in_service });
+        }
+    }
+
+    /// The generation on which packets with tags for a tree begin. `None`: they follow the tree itself.
+    #[inline]
+    pub fn in_service(&self, tree: TreeId) -> Option<TreeId> {
+        // At most eight trees have generations.
+        self.generations.iter().find(|one| one.of == tree)?.in_service
+    }
+
     /// Removes a tree. Without such a tree it has no effect.
     pub fn remove(&mut self, id: TreeId) {
         self.trees.retain(|tree| tree.id != id);
+        self.generations.retain(|one| one.of != id);
     }
 
-    /// Whether the router is on this tree.
+    /// Whether the router is on this tree, or has this generation of one.
     pub fn contains(&self, id: TreeId) -> bool {
         self.trees.get(self.place(id)).is_some_and(|tree| tree.id == id)
+            || self.generations.iter().any(|one| one.of == id || one.ids.contains(&id))
     }
 
     /// Decides about a packet with this locator that came by the face `from`, or [`FaceId::NONE`]
@@ -116,6 +146,26 @@ mod tests {
     use super::*;
 
     const TREE: TreeId = TreeId(3);
+
+    #[test]
+    fn packets_with_tags_begin_on_the_generation_in_service() {
+        let mut trees = Trees::new();
+        trees.set(TREE, Table::new(Label::new(0), 0, 0, 0, false), []);
+        assert_eq!(trees.in_service(TREE), None);
+        trees.set_generations(TREE, [TreeId(11), TreeId(19)], Some(TreeId(19)));
+        assert_eq!((trees.in_service(TREE), trees.in_service(TreeId(19))), (Some(TreeId(19)), None));
+        assert!(trees.contains(TreeId(11)) && trees.contains(TreeId(19)) && !trees.contains(TreeId(27)));
+        let locator = |tree| Locator { tree, label: Label::new(0) };
+        assert_eq!(trees.forward(&locator(TREE), FaceId::NONE), Next::Deliver);
+        assert_eq!(trees.forward(&locator(TreeId(19)), FaceId::NONE), Next::Drop, "they are no trees of locators");
+        trees.set_generations(TREE, [TreeId(11)], None);
+        assert!(trees.contains(TreeId(11)) && !trees.contains(TreeId(19)) && trees.in_service(TREE).is_none());
+        trees.set_generations(TREE, [], None);
+        assert!(!trees.contains(TreeId(11)) && trees.contains(TREE));
+        trees.set_generations(TREE, [TreeId(11)], None);
+        trees.remove(TREE);
+        assert!(!trees.contains(TreeId(11)) && !trees.contains(TREE));
+    }
 
     #[test]
     fn the_first_numbering_that_claims_a_number_decides() {

@@ -359,6 +359,10 @@ impl Router {
     fn command(&mut self, command: Command) {
         match command {
             Command::SetPolicy(policy) => self.set_policy(policy),
+            Command::SetTreePriority(priority) => {
+                let now_ms = self.now_ms();
+                self.trees.set_priority(priority, now_ms);
+            }
             Command::ClearDamping => {
                 for neighbour in self.neighbours.values_mut() {
                     neighbour.links.iter_mut().for_each(|link| link.clear_damping());

@@ -4,7 +4,7 @@ use byname_wire::tagnet::types as tagnet;
 use byname_wire::tlv::{self, Reader};
 use byname_wire::{DecodeError, Label, Name, NameRef, TreeId, digest};
 
-use super::{HOPS_MAX, TREES_MAX};
+use super::{GENERATIONS_MAX, HOPS_MAX, TREES_MAX};
 
 const RECEIVER: u64 = 601;
 const BOOT: u64 = 603;
@@ -26,6 +26,11 @@ const GIVES: u64 = 633;
 const LENGTH: u64 = 635;
 const KEY: u64 = 637;
 const ANSWERED_KEY: u64 = 639;
+const GENERATION: u64 = 641;
+const GENERATION_ROOT: u64 = 643;
+const GENERATION_NUMBER: u64 = 645;
+const GENERATION_PARENT: u64 = 647;
+const STALE: u64 = 649;
 
 /// Bytes of a router's key in messages.
 const KEY_BYTES: usize = 8;
@@ -103,6 +108,26 @@ pub struct Message {
     pub entries: Vec<Entry>,
 }
 
+/// What a generation of a tree is called: by the router that began it, and a number that rises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GenerationKey {
+    /// The root that began it.
+    pub root: RouterKey,
+    /// Grows with each generation of that root.
+    pub number: u64,
+}
+
+/// A generation that the sender has adopted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// The generation.
+    pub key: GenerationKey,
+    /// The id of the tree under which packets and descriptors are on its edges.
+    pub id: TreeId,
+    /// If the receiver is the sender's parent in it: the start of the receiver that it was adopted from.
+    pub parent_boot: Option<u64>,
+}
+
 /// A router's place on a tree, for one neighbour.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
@@ -126,6 +151,10 @@ pub struct Entry {
     pub has: Option<Span>,
     /// The numbers that the sender gives to the receiver, its child.
     pub gives: Option<Span>,
+    /// The generations that the sender has, at most [`GENERATIONS_MAX`].
+    pub generations: Vec<Told>,
+    /// The number of a generation of the root that ought to be replaced, for the sender or a router below it.
+    pub stale: Option<u64>,
 }
 
 impl Message {
@@ -210,10 +239,15 @@ impl Entry {
                     });
                 }
             }
+            self.generations.iter().for_each(|told| told.push(out));
+            if let Some(number) = self.stale {
+                tlv::push_nni(out, STALE, number);
+            }
         });
     }
 
     fn decode(value: &[u8]) -> Result<Self, DecodeError> {
+        let (mut generations, mut stale) = (Vec::new(), None);
         let (mut tree, mut priority, mut root, mut cost, mut path) = (None, None, None, None, None);
         let (mut is_child, mut nodes, mut wants, mut has, mut gives) = (false, None, None, None, None);
         let mut reader = Reader::new(value);
@@ -231,6 +265,9 @@ impl Entry {
                 WANTS => wants = Some(number_32()?),
                 HAS => has = Some(decode_span(HAS, tlv.value)?),
                 GIVES => gives = Some(decode_span(GIVES, tlv.value)?),
+                GENERATION if generations.len() == GENERATIONS_MAX => return Err(DecodeError::TooLarge),
+                GENERATION => generations.push(Told::decode(tlv.value)?),
+                STALE => stale = Some(number()?),
                 typ if tlv::is_critical(typ) => return Err(DecodeError::UnexpectedCritical(typ)),
                 _ => {}
             }
@@ -246,6 +283,45 @@ impl Entry {
             wants: wants.filter(|wants| *wants > 0).ok_or(DecodeError::BadValue(WANTS))?,
             has,
             gives,
+            generations,
+            stale,
+        })
+    }
+}
+
+impl Told {
+    fn push(&self, out: &mut Vec<u8>) {
+        tlv::push_nested(out, GENERATION, |out| {
+            tlv::push_nni(out, tagnet::TREE, self.id.0.into());
+            tlv::push_nni(out, GENERATION_ROOT, self.key.root.0);
+            tlv::push_nni(out, GENERATION_NUMBER, self.key.number);
+            if let Some(boot) = self.parent_boot {
+                tlv::push_nni(out, GENERATION_PARENT, boot);
+            }
+        });
+    }
+
+    fn decode(value: &[u8]) -> Result<Self, DecodeError> {
+        let (mut id, mut root, mut number, mut parent_boot) = (None, None, None, None);
+        let mut reader = Reader::new(value);
+        while let Some(tlv) = reader.next_tlv()? {
+            let value = || tlv::decode_nni(tlv.typ, tlv.value);
+            match tlv.typ {
+                tagnet::TREE => id = Some(u8::try_from(value()?).map_err(|_| DecodeError::BadValue(tlv.typ))?),
+                GENERATION_ROOT => root = Some(value()?),
+                GENERATION_NUMBER => number = Some(value()?),
+                GENERATION_PARENT => parent_boot = Some(value()?),
+                typ if tlv::is_critical(typ) => return Err(DecodeError::UnexpectedCritical(typ)),
+                _ => {}
+            }
+        }
+        Ok(Told {
+            key: GenerationKey {
+                root: RouterKey(root.ok_or(DecodeError::Missing(GENERATION_ROOT))?),
+                number: number.ok_or(DecodeError::Missing(GENERATION_NUMBER))?,
+            },
+            id: TreeId(id.ok_or(DecodeError::Missing(tagnet::TREE))?.into()),
+            parent_boot,
         })
     }
 }
@@ -293,6 +369,15 @@ mod tests {
             wants: 9,
             has,
             gives,
+            generations: vec![
+                Told {
+                    key: GenerationKey { root: RouterKey(7), number: 1 << 40 },
+                    id: TreeId(9),
+                    parent_boot: has.map(|_| 1_600_000_000),
+                };
+                2
+            ],
+            stale: has.map(|_| 5),
         };
         Message {
             receiver: RouterKey(9),
@@ -321,6 +406,10 @@ mod tests {
         };
         assert_eq!(refused(|of| of.entries = vec![of.entries[0].clone(); TREES_MAX + 1]), DecodeError::TooLarge);
         assert_eq!(refused(|of| of.entries[0].path = vec![RouterKey(1); HOPS_MAX + 1]), DecodeError::TooLarge);
+        let generations = |of: &mut Message| of.entries[0].generations = vec![of.entries[0].generations[0]; 5];
+        assert_eq!(refused(generations), DecodeError::TooLarge);
+        let no_byte = |of: &mut Message| of.entries[0].generations[0].id = TreeId(256);
+        assert_eq!(refused(no_byte), DecodeError::BadValue(tagnet::TREE));
         assert_eq!(refused(|of| of.entries[0].path.clear()), DecodeError::BadValue(PATH));
         assert_eq!(refused(|of| of.entries[0].nodes = 0), DecodeError::BadValue(NODES));
         let span = Span { label: Label::new(u32::MAX), len: 2 };

@@ -14,6 +14,10 @@
 //! Each root takes its numbers from a window of its own. It avoids those that it has seen in use, so that labels of the
 //! parts of a divided network differ when the parts meet again, except with odds of one in a thousand.
 //!
+//! # Packets with tags
+//! They do not follow the present ways, but *generations* of them (`generation`), whose edges stay as they are while the
+//! ways change: the next generation is complete before packets begin on it.
+//!
 //! # Messages
 //! A message has everything that a router tells one neighbour (`message`), as Data inside an Interest. It is repeated
 //! until the neighbour tells that it has it. Each has its receiver, and the receiver's start as the sender heard it, so
@@ -21,6 +25,7 @@
 //! works.
 
 mod block;
+mod generation;
 pub mod message;
 mod peer;
 mod secret;
@@ -32,6 +37,7 @@ use std::collections::BTreeMap;
 
 use byname_wire::{FaceId, Label, Name, NameRef, TreeId};
 
+pub use self::generation::GENERATIONS_MAX;
 pub use self::message::{Message, RouterKey};
 use self::peer::Peer;
 pub use self::secret::Secret;
@@ -81,8 +87,10 @@ pub struct Place {
     pub nodes: u32,
     /// The label of this router. `None`: it has none yet, or labels would be too long.
     pub label: Option<Label>,
-    /// The neighbours on the tree, the parent first if there is one.
+    /// The neighbours on the present ways, the parent first if there is one.
     pub neighbours: Vec<PlaceNeighbour>,
+    /// The generations whose edges packets with tags follow, the latest first, at most [`GENERATIONS_MAX`].
+    pub generations: Vec<PlaceGeneration>,
     /// How packets with labels are forwarded: the first table that claims the label's number decides.
     pub tables: Vec<PlaceTable>,
 }
@@ -110,6 +118,17 @@ pub struct PlaceNeighbour {
     pub is_parent: bool,
     /// What both sign their messages about descriptors with. `None`: it has not been agreed on yet.
     pub secret: Option<Secret>,
+}
+
+/// Edges that packets with tags follow as long as they are on their way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlaceGeneration {
+    /// The id that packets have on these edges.
+    pub id: TreeId,
+    /// Whether all neighbours have adopted it, and its edges have secrets.
+    pub is_settled: bool,
+    /// The neighbours at the other ends, the parent first if there is one.
+    pub neighbours: Vec<PlaceNeighbour>,
 }
 
 /// One numbering of a router's part of a tree.
@@ -202,6 +221,15 @@ impl Trees {
         let begins_exchange = self.own < key;
         let peer = self.peers.get_mut(&key).expect("inserted above");
         if peer.set_link(link, begins_exchange, now_ms) {
+            self.update(now_ms);
+        }
+    }
+
+    /// Another rank among the routers that may be a root; see [`Settings::priority`].
+    pub fn set_priority(&mut self, priority: u64, now_ms: u64) {
+        if self.settings.priority != priority {
+            self.settings.priority = priority;
+            self.trees.iter_mut().for_each(|tree| tree.set_priority(priority));
             self.update(now_ms);
         }
     }

@@ -53,6 +53,11 @@ impl Peer {
         self.link.and_then(|_| self.entries.iter().find(|entry| entry.tree == tree))
     }
 
+    /// Its start, as it was last heard.
+    pub(super) fn boot(&self) -> u64 {
+        self.heard.0
+    }
+
     /// Another link, or none. Returns whether anything changes.
     pub(super) fn set_link(&mut self, link: Option<(FaceId, u64)>, begins_exchange: bool, now_ms: u64) -> bool {
         if self.link == link {

@@ -13,6 +13,8 @@ use super::*;
 
 const START_MS: u64 = 1_000_000;
 const TREES: usize = 2;
+/// After so long, generations that have been replaced are forgotten, and the last word of it has got through.
+const QUIET_MS: u64 = 240_000;
 
 fn router_name(node: usize) -> Name {
     "/net".parse::<Name>().unwrap().join(Component::generic(format!("r{node}").as_bytes()))
@@ -163,6 +165,10 @@ impl Net {
                     let (other, cost) = (router_name(self.other(link, node)), self.links[link].cost);
                     let now_ms = self.now_ms;
                     self.nodes[node].set_link(other.as_ref(), is_up.then_some((face(link), cost)), now_ms);
+                    if !is_up && self.links[link].is_up {
+                        // It is up again already, and hellos will tell.
+                        self.push(300, What::Notice { node, link, is_up: true });
+                    }
                 }
             }
             What::Arrive { to, link, wire } => {
@@ -275,6 +281,24 @@ impl Net {
         }
     }
 
+    /// The latest generation is the same everywhere, and its edges are a tree with this router as one of its nodes.
+    fn check_generation(&self, node: usize, tree: usize, part: &BTreeSet<usize>) {
+        let latest = |of: usize| &self.place(of, tree).generations[0];
+        assert!(latest(node).is_settled && latest(node).id == latest(*part.first().unwrap()).id);
+        let mut reached = BTreeSet::from([node]);
+        let mut edges = vec![(node, None)];
+        while let Some((of, from)) = edges.pop() {
+            for neighbour in latest(of).neighbours.iter().filter(|neighbour| Some(neighbour.face) != from) {
+                let other = self.other((neighbour.face.0 - 1000) as usize, of);
+                assert!(reached.insert(other), "a packet comes twice to {other}");
+                let back = latest(other).neighbours.iter().find(|back| back.face == neighbour.face);
+                assert!(back.is_some_and(|back| back.secret.is_some() && back.secret == neighbour.secret));
+                edges.push((other, Some(neighbour.face)));
+            }
+        }
+        assert_eq!(&reached, part);
+    }
+
     fn check_part(&self, node: usize, tree: usize, tables: &[Forwarding]) {
         let place = self.place(node, tree);
         let part = self.costs(node);
@@ -287,6 +311,7 @@ impl Net {
             let edges: usize = part.keys().map(|other| self.place(*other, tree).neighbours.len()).sum();
             assert_eq!(edges, 2 * (part.len() - 1), "it is a tree");
         }
+        self.check_generation(node, tree, &part.keys().copied().collect());
         for neighbour in &place.neighbours {
             let other = self.other((neighbour.face.0 - 1000) as usize, node);
             assert_eq!(neighbour.router, router_name(other));
@@ -335,7 +360,7 @@ fn random_networks_end_up_right_after_every_fault() {
     for seed in 0..25 {
         let mut net = Net::random(4 + seed as usize, seed as usize, seed);
         net.loss = [0.0, 0.1, 0.4][seed as usize % 3];
-        net.run(60_000);
+        net.run(QUIET_MS);
         net.check();
         for _ in 0..6 {
             for _ in 0..net.random.random_range(1..6) {
@@ -352,7 +377,7 @@ fn random_networks_end_up_right_after_every_fault() {
                 net.run(pause);
                 repeat_recorded(&mut net);
             }
-            net.run(90_000);
+            net.run(QUIET_MS);
             net.check();
         }
     }
@@ -482,6 +507,40 @@ fn packets_arrive_while_labels_change() {
             net.run(60_000);
         }
         assert!(changes > 0 || seed > 0);
+    }
+}
+
+/// While another router becomes the root by its rank, and all links work, every label that was valid lately leads to its
+/// router at every moment.
+#[test]
+fn packets_arrive_while_the_root_changes() {
+    for seed in 0..8 {
+        let nodes = 8 + 2 * seed as usize;
+        let mut net = Net::random(nodes, 5, 300 + seed);
+        net.loss = 0.2;
+        net.run(90_000);
+        net.check();
+        for change in 0..3 {
+            let old: Vec<Vec<Option<Label>>> = (0..TREES).map(|tree| net.labels(tree)).collect();
+            let root = net.random.random_range(0..nodes);
+            let now_ms = net.now_ms;
+            net.nodes[root].set_priority(50 - change, now_ms);
+            let until_ms = net.now_ms + 15_000;
+            while net.step(until_ms) {
+                let tables: Vec<Forwarding> = (0..nodes).map(|node| net.forwarding(node)).collect();
+                for (tree, labels) in old.iter().enumerate() {
+                    for (from, to) in (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to))) {
+                        let locator = Locator { tree: TreeId(1 + tree as u32), label: labels[to].unwrap() };
+                        let end = net.walk(&tables, from, &locator);
+                        assert_eq!(end, Some(to), "seed {seed}, from {from} to {to} at {}", net.now_ms - now_ms);
+                    }
+                }
+            }
+            assert_eq!(net.place(0, 0).root, router_name(root));
+            // Another change follows when the labels from before the last one are over.
+            net.run(180_000);
+            net.check();
+        }
     }
 }
 

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use byname_wire::{FaceId, Label, Name, NameRef, TreeId};
 
 use super::block::{Block, Child, HEAVY};
+use super::generation::{Edges, Generations, Now};
 use super::message::{Entry, RouterKey, Span, first_64_bits};
 use super::peer::Peer;
-use super::{HOPS_MAX, Place, PlaceNeighbour, PlaceTable, ROOT_HOLD_MS, Settings};
+use super::{HOPS_MAX, Place, PlaceGeneration, PlaceNeighbour, PlaceTable, ROOT_HOLD_MS, Settings};
 
 /// A root has so many numbers for its tree.
 const WINDOW_BITS: u32 = 22;
@@ -54,6 +55,8 @@ pub(super) struct Tree {
     root_since_ms: Option<u64>,
     planned_ms: u64,
     plans: u64,
+    generations: Generations,
+    edges: Vec<Edges>,
     due_ms: Option<u64>,
 }
 
@@ -84,8 +87,15 @@ impl Tree {
             root_since_ms: Some(now_ms),
             planned_ms: 0,
             plans: 0,
+            generations: Generations::new(id, RouterKey::of(router.as_ref()), now_ms),
+            edges: Vec::new(),
             due_ms: None,
         }
+    }
+
+    /// Another rank among the routers that may be the root. The next [`Tree::update`] heeds it.
+    pub(super) fn set_priority(&mut self, priority: u64) {
+        self.priority = priority;
     }
 
     /// When [`Tree::update`] finds something new by itself.
@@ -121,7 +131,19 @@ impl Tree {
             true => self.nodes,
             false => self.nodes.max(has).saturating_mul(2).min(1 << WINDOW_BITS),
         };
-        self.due_ms = self.find_due();
+        let now = Now {
+            own,
+            boot,
+            root: RouterKey::of(self.root.1.as_ref()),
+            parent: self.parent,
+            children: &self.children,
+            peers,
+            settings,
+            ms: now_ms,
+        };
+        self.generations.update(now);
+        self.edges = self.generations.edges(now);
+        self.due_ms = self.find_due().into_iter().chain(self.generations.due_ms()).min();
     }
 
     fn entry_of<'a>(&self, peers: &'a BTreeMap<RouterKey, Peer>, peer: RouterKey) -> Option<&'a Entry> {
@@ -275,22 +297,32 @@ impl Tree {
             wants: self.wants,
             has: numbers.map(|numbers| numbers.block.span).filter(|_| is_child),
             gives: numbers.filter(|_| self.children.contains(&peer)).and_then(|numbers| numbers.block.given(peer)),
+            generations: self.generations.told(peer),
+            stale: self.generations.stale().filter(|_| is_child),
         }
     }
 
     /// This router's place.
     pub(super) fn place(&self, peers: &BTreeMap<RouterKey, Peer>) -> Place {
         let face = |key: &RouterKey| peers.get(key).and_then(|peer| peer.link).map(|(face, _)| face);
-        let neighbour = |key: &RouterKey| {
+        let neighbour = |key: &RouterKey, is_parent| {
             let peer = peers.get(key)?;
             Some(PlaceNeighbour {
                 router: peer.name.clone(),
                 face: peer.link?.0,
-                is_parent: self.parent == Some(*key),
+                is_parent,
                 secret: peer.exchange.secret().cloned(),
             })
         };
-        let neighbours = self.parent.iter().chain(&self.children).filter_map(neighbour).collect();
+        let generation = |edges: &Edges| PlaceGeneration {
+            id: edges.id,
+            is_settled: edges.is_settled,
+            neighbours: (edges.peers.iter().enumerate())
+                .filter_map(|(place, key)| neighbour(key, edges.has_parent && place == 0))
+                .collect(),
+        };
+        let neighbours = self.parent.iter().chain(&self.children);
+        let neighbours = neighbours.filter_map(|key| neighbour(key, self.parent == Some(*key))).collect();
         Place {
             tree: self.id,
             root: self.root.1.clone(),
@@ -298,6 +330,7 @@ impl Tree {
             nodes: self.nodes,
             label: self.numbers.as_ref().map(|numbers| numbers.block.span.label),
             neighbours,
+            generations: self.edges.iter().map(generation).collect(),
             tables: self.tables(face),
         }
     }

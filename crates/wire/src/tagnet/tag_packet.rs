@@ -21,6 +21,8 @@ pub struct TagPacket<'a> {
     pub hop_limit: HopLimit,
     /// The tree that it travels on.
     pub tree: TreeId,
+    /// Offset of the tree's number in the packet. A number below 256 is one byte.
+    pub tree_offset: usize,
     /// The set of tags that it is addressed to.
     pub tags: TagSet<'a>,
     /// Maximum number of applications that it may reach. `None` means no limit.
@@ -86,7 +88,8 @@ impl<'a> TagPacket<'a> {
     pub fn decode(wire: &'a [u8]) -> Result<Self, DecodeError> {
         let mut elements = Elements::of_packet(wire, types::TAG_PACKET)?;
         let hop_limit = elements.hop_limit()?;
-        let tree = decode_tree(elements.require(types::TREE)?.0)?;
+        let (tree, tree_offset) = elements.require(types::TREE)?;
+        let tree = decode_tree(tree)?;
         let tags = match elements.take(types::TAGS)? {
             Some((value, _)) => TagSet::Tags(TagList::decode(value)?),
             None => TagSet::Filter(decode_filter(elements.require(types::FILTER)?.0)?),
@@ -96,7 +99,7 @@ impl<'a> TagPacket<'a> {
         let source = elements.take(types::SOURCE)?.map(|(value, _)| Address::decode(value)).transpose()?;
         let payload = elements.take(types::PAYLOAD)?.map_or(&[][..], |(value, _)| value);
         elements.finish()?;
-        Ok(TagPacket { hop_limit, tree, tags, fan_out, source, payload })
+        Ok(TagPacket { hop_limit, tree, tree_offset, tags, fan_out, source, payload })
     }
 }
 

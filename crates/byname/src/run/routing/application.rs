@@ -391,6 +391,9 @@ impl Application {
         {
             self.tell(Event::Command(Command::SetPolicy(policy)));
         }
+        if config.routing.tree_priority != self.config.routing.tree_priority {
+            self.tell(Event::Command(Command::SetTreePriority(config.routing.tree_priority)));
+        }
         self.config = config;
         self.read_keys();
     }

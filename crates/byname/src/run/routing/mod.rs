@@ -226,6 +226,7 @@ pub fn can_follow(old: &Config, new: &Config) -> bool {
         routing.neighbors.clear();
         routing.policy.clear();
         routing.keys = PathBuf::new();
+        routing.tree_priority = 0;
         routing
     };
     // A change of the rights may change how routing signs its commands.
@@ -237,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_neighbors_rules_and_keys_change_while_it_runs() {
+    fn only_neighbors_rules_keys_and_the_rank_as_a_root_change_while_it_runs() {
         let parse = |text: &str| {
             let on = format!("[routing]\nnetwork = \"/n\"\nname = \"/n/a\"\n{text}");
             Config::parse(&on, Path::new("byname.toml")).expect("good")
@@ -245,6 +246,7 @@ mod tests {
         let old = parse("");
         for text in [
             "keys = \"/k\"",
+            "tree_priority = 7",
             "policy = [\"accept deny origin /n/b\"]",
             "[[routing.neighbor]]\nface = \"udp4://192.0.2.1:6363\"",
         ] {

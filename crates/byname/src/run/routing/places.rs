@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use byname_control::mgmt::tlv::trees::{PlaceNumbering, TreePlace};
+use byname_control::mgmt::tlv::trees::{PlaceGeneration, PlaceNumbering, TreePlace};
 use byname_routing::trees::{Place, PlaceTable};
 use byname_wire::TreeId;
 
@@ -89,7 +89,13 @@ impl Places {
 
 /// A place in the words of management. A neighbour counts when both have a secret.
 fn of_management(place: &Place) -> TreePlace {
-    let neighbors = place.neighbours.iter().filter_map(|of| Some((of.face, *of.secret.as_ref()?.bytes()))).collect();
+    let known = place.generations.iter().flat_map(|generation| &generation.neighbours);
+    let neighbors: BTreeMap<_, _> = known.filter_map(|of| Some((of.face, *of.secret.as_ref()?.bytes()))).collect();
+    let generation = |of: &byname_routing::trees::PlaceGeneration| PlaceGeneration {
+        id: of.id,
+        is_settled: of.is_settled,
+        faces: of.neighbours.iter().map(|neighbour| neighbour.face).collect(),
+    };
     let numbering = |table: &PlaceTable| PlaceNumbering {
         claim: table.claim,
         label: table.label,
@@ -100,7 +106,13 @@ fn of_management(place: &Place) -> TreePlace {
         light: table.light.clone(),
     };
     let numberings = place.tables.iter().map(numbering).collect();
-    TreePlace { tree: place.tree, label: place.label, neighbors, numberings }
+    TreePlace {
+        tree: place.tree,
+        label: place.label,
+        neighbors: neighbors.into_iter().collect(),
+        generations: place.generations.iter().map(generation).collect(),
+        numberings,
+    }
 }
 
 #[cfg(test)]
@@ -115,6 +127,7 @@ mod tests {
             nodes: 1,
             label: Some(byname_wire::Label::new(cost)),
             neighbours: Vec::new(),
+            generations: Vec::new(),
             tables: Vec::new(),
         }
     }

@@ -22,7 +22,7 @@ fn router() -> Router {
 }
 
 fn join_a_tree(router: &mut Router) {
-    let alone = OwnTree { id: TreeId(1), label: Some(Label::new(0)), neighbors: vec![] };
+    let alone = OwnTree { id: TreeId(1), label: Some(Label::new(0)), neighbors: vec![], generation: None };
     router.management.join_trees(Trees::new(), vec![alone]);
 }
 

@@ -1,7 +1,7 @@
 //! Trees on which a routing application puts the router.
 
 use byname_lookup::locator::{Next, Trees};
-use byname_mgmt::trees::{PlaceNumbering, TreePlace};
+use byname_mgmt::trees::{PlaceGeneration, PlaceNumbering, TreePlace};
 use byname_wire::{Label, Locator, TreeId};
 
 use super::*;
@@ -24,6 +24,7 @@ fn place(first: u32) -> TreePlace {
         tree: TREE,
         label: Some(Label::new(first)),
         neighbors: vec![(UP, [1; 32]), (FaceId(401), [2; 32])],
+        generations: Vec::new(),
         numberings: vec![numbering(Some((0, 9)), 0), numbering(None, first)],
     }
 }
@@ -44,7 +45,7 @@ impl Router {
 #[test]
 fn a_place_replaces_the_tree_of_the_configuration_until_it_is_taken_back() {
     let mut router = Router::new(100);
-    let alone = OwnTree { id: TREE, label: Some(Label::new(0)), neighbors: vec![] };
+    let alone = OwnTree { id: TREE, label: Some(Label::new(0)), neighbors: vec![], generation: None };
     router.management.join_trees(Trees::new(), vec![alone]);
     assert_eq!(router.place(&place(70), APP), 200);
     let views = router.management.tags().tree_views();
@@ -75,6 +76,27 @@ fn a_place_replaces_the_tree_of_the_configuration_until_it_is_taken_back() {
     router.management.face_event(&FaceEvent::Destroyed(face(APP, Scope::Local)));
     assert_eq!((router.management.tags().tree_views().len(), router.next(Label::new(70))), (1, Next::Drop));
     assert_eq!(router.management.tags().tree_views()[0].label, Some(Label::new(0)));
+}
+
+#[test]
+fn packets_with_tags_begin_on_the_generation_that_is_complete() {
+    let mut router = Router::new(100);
+    let generation =
+        |id, is_settled, faces: &[FaceId]| PlaceGeneration { id: TreeId(id), is_settled, faces: faces.to_vec() };
+    let with = |generations| TreePlace { generations, ..place(70) };
+    assert_eq!(router.place(&with(vec![generation(9, true, &[])]), APP), 200);
+    router.management.commit();
+    let trees = |router: &Router| router.management.fib().tables().trees();
+    assert_eq!(trees(&router).in_service(TREE), Some(TreeId(9)));
+    let both = vec![generation(17, true, &[UP]), generation(9, true, &[])];
+    assert_eq!(router.place(&with(both), APP), 200);
+    router.management.commit();
+    assert_eq!(trees(&router).in_service(TREE), Some(TreeId(9)), "the neighbour has not told all");
+    assert!(trees(&router).contains(TreeId(17)));
+    assert_eq!(router.management.tags().addresses(APP).len(), 1, "a generation has no addresses");
+    assert_eq!(router.next(Label::new(70)), Next::Deliver);
+    router.management.face_event(&FaceEvent::Destroyed(face(APP, Scope::Local)));
+    assert!(trees(&router).in_service(TREE).is_none() && !trees(&router).contains(TreeId(17)));
 }
 
 #[test]

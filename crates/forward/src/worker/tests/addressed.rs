@@ -97,6 +97,32 @@ fn anycast_goes_to_the_largest_subset_that_has_a_face_to_go_to() {
 }
 
 #[test]
+fn a_packet_that_begins_here_stays_on_the_generation_in_service() {
+    let generation = TreeId(9);
+    let (mut router, label) = router(&[("a", &[(TREE, HOST), (generation, HOST_2), (TreeId(17), HOST_3)])]);
+    let mut trees = router.tables.trees().as_ref().clone();
+    trees.set_generations(TREE, [TreeId(17), generation], Some(generation));
+    router.tables.replace_trees(trees);
+    let sent = |router: &mut Bench, from, wire: Vec<u8>| {
+        let sent = router.send(&[(from, wire)]);
+        let tree = |sent: &Outgoing| TagPacket::decode(&sent.packet).expect("it was forwarded").tree;
+        sent.iter().map(|sent| (sent.face, tree(sent))).collect::<Vec<_>>()
+    };
+    assert_eq!(sent(&mut router, APP, ask("a", None)), [(HOST_2, generation)]);
+    let source = address(label, APP);
+    let with_source = TagPacketBuilder::new(TREE, &tags("a")).source(source).fan_out(1.try_into().expect("not 0"));
+    let copies = router.send(&[(APP, with_source.encode())]);
+    let packet = TagPacket::decode(&copies[0].packet).expect("it was forwarded");
+    assert_eq!((packet.tree, packet.source, copies[0].face), (generation, Some(source), HOST_2));
+    let on = |tree| TagPacketBuilder::new(tree, &tags("a")).hop_limit(9).encode();
+    // A packet on its way stays where it is, also on a generation that is not in service here.
+    assert_eq!(sent(&mut router, HOST_2, on(TreeId(17))), [(HOST_3, TreeId(17))]);
+    assert_eq!(sent(&mut router, HOST, on(generation)), [(HOST_2, generation)]);
+    assert_eq!(sent(&mut router, HOST, on(TreeId(25))), []);
+    assert_eq!(router.dropped(DropReason::NoSuchTree), 1);
+}
+
+#[test]
 fn a_packet_to_all_goes_to_each_face_once_and_not_back() {
     let (mut router, _) = router(&[
         ("a", &[(TREE, HOST), (TREE, APP)]),

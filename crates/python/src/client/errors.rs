@@ -29,14 +29,18 @@ pub fn exchange_error(error: &ExchangeError) -> PyErr {
         | ExchangeError::BadInterest { name: of, .. }
         | ExchangeError::Unsigned { name: of, .. }
         | ExchangeError::TooLarge { name: of, .. } => exception("ClientError", message, vec![name(of)]),
-        ExchangeError::Lost(_) | ExchangeError::Offline { .. } | ExchangeError::Interrupted => exception("ConnectionLost", message, Vec::new()),
+        ExchangeError::Lost(_) | ExchangeError::Offline { .. } | ExchangeError::Interrupted => {
+            exception("ConnectionLost", message, Vec::new())
+        }
     }
 }
 
 fn fetch_error(error: &FetchError) -> PyErr {
     match error {
         FetchError::NotFound { error, .. } => exchange_error(error),
-        FetchError::Lost(_) | FetchError::Offline { .. } | FetchError::Interrupted => exception("ConnectionLost", error.to_string(), Vec::new()),
+        FetchError::Lost(_) | FetchError::Offline { .. } | FetchError::Interrupted => {
+            exception("ConnectionLost", error.to_string(), Vec::new())
+        }
         FetchError::Untrusted { name, doubt } => {
             let values = vec![("name", Value::Text(name.to_string())), ("reason", Value::Text(doubt.to_string()))];
             exception("Untrusted", error.to_string(), values)
@@ -99,7 +103,9 @@ pub fn call_error(error: &CallError) -> PyErr {
         CallError::Exchange(error) => exchange_error(error),
         CallError::Management(error) => management_error(error),
         CallError::Fetch(error) => fetch_error(error),
-        CallError::File(_) | CallError::TooLarge(_) | CallError::Request(_) => exception("ClientError", error.to_string(), Vec::new()),
+        CallError::File(_) | CallError::TooLarge(_) | CallError::Request(_) => {
+            exception("ClientError", error.to_string(), Vec::new())
+        }
     }
 }
 

@@ -457,7 +457,7 @@ impl Client {
                     if self.unclaimed.len() == UNCLAIMED_MAX
                         && let Some(oldest) = self.unclaimed.pop_front()
                     {
-                        self.counters.count_dropped(&oldest);
+                        oldest.count_dropped(&mut self.counters);
                     }
                     self.unclaimed.push_back(event);
                 }

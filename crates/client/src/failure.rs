@@ -3,37 +3,16 @@
 use std::collections::VecDeque;
 
 use byname_trust::SignerError;
-use byname_wire::{Name, PACKET_BYTES_MAX};
+use byname_wire::Name;
 use thiserror::Error;
 
 use crate::link::ConnectionLost;
+use crate::outbox::PacketTooLarge;
 use crate::publish::PublishError;
-use crate::session::Event;
 use crate::signed::RequestDoubt;
 
 /// Failures that nobody has taken. A new one replaces the oldest.
 const FAILURES_MAX: usize = 100;
-
-/// A packet is larger than routers accept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the packet has {bytes} bytes, and NDN carries at most {bytes_max}; send less in it, or publish an object")]
-pub struct PacketTooLarge {
-    /// Its size.
-    pub bytes: usize,
-    /// Largest size.
-    pub bytes_max: usize,
-}
-
-impl PacketTooLarge {
-    /// Refuses a packet that is too large.
-    ///
-    /// # Errors
-    /// It is.
-    pub(crate) fn check(packet: &[u8]) -> Result<(), PacketTooLarge> {
-        let (bytes, bytes_max) = (packet.len(), PACKET_BYTES_MAX);
-        if bytes > bytes_max { Err(PacketTooLarge { bytes, bytes_max }) } else { Ok(()) }
-    }
-}
 
 /// The reason why a message was not sent.
 #[derive(Debug, Error)]
@@ -103,16 +82,4 @@ pub struct ClientCounters {
     pub updates_dropped: u64,
     /// Other events that nobody took: answers to what nobody waits for any more, and news of registrations.
     pub others_dropped: u64,
-}
-
-impl ClientCounters {
-    /// Counts an event that nobody took.
-    pub(crate) fn count_dropped(&mut self, event: &Event) {
-        *match event {
-            Event::Request(_) => &mut self.requests_dropped,
-            Event::Message(_) => &mut self.messages_dropped,
-            Event::Updates { .. } => &mut self.updates_dropped,
-            _ => &mut self.others_dropped,
-        } += 1;
-    }
 }

@@ -33,9 +33,9 @@ pub use asynchronous::{AsyncClient, AsyncFetching, AsyncGroup, AsyncPublication,
 pub use backoff::Backoff;
 pub use client::{Client, ClientOptions, FetchFileError, Fetching, StartError};
 pub use clock::Now;
-pub use failure::{ClientCounters, Failure, PacketTooLarge, ReplyError, SendError};
+pub use failure::{ClientCounters, Failure, ReplyError, SendError};
 pub use link::{ConnectionLost, DataPacket, ExchangeError, Link, nack_words, satisfies};
-pub use outbox::{Fields, Outbox};
+pub use outbox::{Fields, Outbox, PacketTooLarge};
 pub use reassembly::{Incoming, Reassembly};
 pub use session::{Session, SessionOptions, interest};
 pub use socket::{ConnectError, Socket};

@@ -18,12 +18,10 @@ use byname_wire::tlv::{self, Reader, types};
 use byname_wire::{Component, DecodeError, NackReason, Name, NameRef};
 use thiserror::Error;
 
-use crate::failure::PacketTooLarge;
-use crate::outbox::{Fields, Outbox};
+use crate::outbox::{Fields, Outbox, PacketTooLarge};
 use crate::reassembly::{Incoming, Reassembly};
-use crate::session::Peer;
 use crate::socket::{ConnectError, Socket};
-use crate::transport::Transport;
+use crate::transport::{Peer, Transport};
 use crate::verify::Doubt;
 
 /// Longest sleep in a read. It bounds the delay when a signal comes just before the read.

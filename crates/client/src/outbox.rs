@@ -1,7 +1,8 @@
 //! Frames waiting to be sent, so that a burst leaves in one system call.
 
 use byname_wire::lp::LpPacket;
-use byname_wire::{NackReason, PitToken};
+use byname_wire::{NackReason, PACKET_BYTES_MAX, PitToken};
+use thiserror::Error;
 
 /// NDNLPv2 fields that clients send.
 #[derive(Debug, Clone, Copy, Default)]
@@ -10,6 +11,27 @@ pub struct Fields {
     pub pit_token: PitToken,
     /// Congestion mark to pass on; 0: none.
     pub congestion_mark: u64,
+}
+
+/// A packet is larger than routers accept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the packet has {bytes} bytes, and NDN carries at most {bytes_max}; send less in it, or publish an object")]
+pub struct PacketTooLarge {
+    /// Its size.
+    pub bytes: usize,
+    /// Largest size.
+    pub bytes_max: usize,
+}
+
+impl PacketTooLarge {
+    /// Refuses a packet that is too large.
+    ///
+    /// # Errors
+    /// It is.
+    pub(crate) fn check(packet: &[u8]) -> Result<(), PacketTooLarge> {
+        let (bytes, bytes_max) = (packet.len(), PACKET_BYTES_MAX);
+        if bytes > bytes_max { Err(PacketTooLarge { bytes, bytes_max }) } else { Ok(()) }
+    }
 }
 
 /// Maximum size of a fragment's header: sequence, index, count, token and congestion mark.

@@ -51,7 +51,8 @@ use byname_wire::lp::LpPacket;
 use crate::clock::Now;
 use crate::outbox::Outbox;
 use crate::reassembly::Incoming;
-use crate::session::{Event, Peer, Session, SessionOptions};
+use crate::session::{Event, Session, SessionOptions};
+use crate::transport::Peer;
 
 /// Time since the Unix epoch when the time of the network is zero: January 2027. Signatures and certificates need one.
 pub const EPOCH: Duration = Duration::from_secs(1_798_761_600);

@@ -11,8 +11,7 @@ use rustix::net::sockopt;
 use tungstenite::{Bytes, Message, WebSocket};
 
 use crate::outbox::Outbox;
-use crate::session::Peer;
-use crate::transport::{Host, Transport};
+use crate::transport::{Host, Peer, Transport};
 
 /// Maximum size of a forwarder's frame: a packet, a prefix announcement and header fields.
 const FRAME_BYTES_MAX: usize = 4 * byname_wire::PACKET_BYTES_MAX;

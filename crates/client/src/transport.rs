@@ -207,6 +207,15 @@ fn transport_in(path: &Path) -> Option<String> {
     })
 }
 
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    /// Whether the router is on this host.
+    pub is_local: bool,
+    /// Whether packets are datagrams, so that nothing tells when the router is gone.
+    pub is_datagram: bool,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,13 +10,14 @@ use byname_forward::strategy::{self, StrategyChoice, StrategyError};
 use byname_forward::tables::{Announcements, Nexthop, Tables};
 use byname_forward::worker::{CsPolicy, WorkerConfig, WorkerCounters};
 use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks, Worker};
+use byname_mgmt::ControlResponse;
 use byname_wire::lp::LpPacket;
-use byname_wire::{DecodeError, Name, NameHashKey, PACKET_BYTES_MAX, tlv};
+use byname_wire::{DecodeError, Interest, Name, NameHashKey, PACKET_BYTES_MAX, tlv};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use thiserror::Error;
 
-use crate::registrations;
+use crate::registrations::{self, Registration};
 use crate::routes::{RouteError, Routes};
 
 /// Notices about routes that wait for [`Forwarder::notices`]. Further ones are lost.
@@ -193,11 +194,6 @@ impl Forwarder {
         self.worker.face_counters(face).is_some()
     }
 
-    /// Whether a face leads to an application of this host.
-    pub(crate) fn is_local(&self, face: FaceId) -> bool {
-        self.local.contains(&face)
-    }
-
     /// Counts of a face since it was added.
     pub fn face_counters(&self, face: FaceId) -> Option<FaceCounters> {
         self.worker.face_counters(face)
@@ -321,10 +317,32 @@ impl Forwarder {
 
     fn answer_commands(&mut self) {
         let commands: Vec<_> = self.output.extract_if(.., |sent| sent.face == FaceId::INTERNAL).collect();
-        for command in &commands {
-            let answer = registrations::answer(self, command);
-            self.input.extend(answer);
+        for sent in commands.iter().filter(|sent| sent.fields.nack.is_none()) {
+            let Ok(interest) = Interest::decode(&sent.packet) else { continue };
+            let incoming = sent.fields.incoming_face_id.unwrap_or(FaceId::NONE);
+            let outcome = Registration::of(&interest, incoming).and_then(|registration| {
+                self.carry_out(&registration, incoming)?;
+                Ok(registration.done())
+            });
+            let response = outcome.unwrap_or_else(|refusal| refusal);
+            self.input.push(registrations::packet(sent, &interest, &response));
         }
+    }
+
+    fn carry_out(&mut self, registration: &Registration, incoming: FaceId) -> Result<(), ControlResponse> {
+        let Registration { is_register, prefix, face, cost, .. } = registration;
+        if !self.local.contains(&incoming) {
+            return Err(registrations::unauthorized());
+        }
+        if *is_register && !self.has_face(*face) {
+            return Err(ControlResponse::new(410, "Face not found"));
+        }
+        let mut nexthops: Vec<_> = self.route(prefix).iter().map(|nexthop| (nexthop.face, nexthop.cost)).collect();
+        nexthops.retain(|(other, _)| other != face);
+        if *is_register {
+            nexthops.push((*face, *cost));
+        }
+        self.set_route(prefix, &nexthops).map_err(|error| ControlResponse::new(500, error.to_string()))
     }
 
     /// When timers need the next [`Forwarder::poll`], if nothing is received earlier.

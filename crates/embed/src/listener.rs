@@ -12,7 +12,7 @@ use std::time::Duration;
 use byname_forward::face_table::Scope;
 use byname_wire::{PACKET_BYTES_MAX, tlv};
 
-use crate::running::{Opener, Port, SendError};
+use crate::running::{Opener, Port, Running, SendError};
 
 /// Connections at a time. Further ones are closed at once.
 pub(crate) const CONNECTIONS_MAX: usize = 256;
@@ -25,8 +25,8 @@ const BEHIND: Duration = Duration::from_millis(1);
 /// Time limit for an application that does not read.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A Unix socket on which applications reach a [`Running`](crate::Running) forwarder; see
-/// [`Running::listen`](crate::Running::listen). Dropping it closes all connections and removes the socket.
+/// A Unix socket on which applications reach a [`Running`] forwarder. Dropping it closes all connections and removes the
+/// socket.
 pub struct Listener {
     path: PathBuf,
     shared: Arc<Shared>,
@@ -46,7 +46,14 @@ struct Connection {
 }
 
 impl Listener {
-    pub(crate) fn bind(path: &Path, opener: Opener) -> io::Result<Listener> {
+    /// Lets applications connect at this path, which must not exist. Each connection is a local face, as at a router's
+    /// Unix socket, so that every NDN client works. A forwarder that was built with
+    /// [`Builder::registrations`](crate::Builder::registrations) lets them produce.
+    ///
+    /// # Errors
+    /// If the system refuses the socket or a thread.
+    pub fn bind(path: &Path, running: &Running) -> io::Result<Listener> {
+        let opener = running.opener();
         let socket = UnixListener::bind(path)?;
         let shared = Arc::new(Shared::default());
         let of_thread = shared.clone();

@@ -1,7 +1,6 @@
 //! A forwarder on a thread of its own, in real time.
 
 use std::io;
-use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,6 @@ use std::collections::HashMap;
 use thiserror::Error;
 
 use crate::forwarder::{Forwarder, frame};
-use crate::listener::Listener;
 
 /// Frames that may wait for the forwarder, of all ports together.
 const INPUT_MAX: usize = 4096;
@@ -113,14 +111,9 @@ impl Running {
         Ok(Port { face: self.wait(&face)?, input: self.input.clone(), output })
     }
 
-    /// Lets applications connect at this path, which must not exist. Each connection is a local face, as at a router's
-    /// Unix socket, so that every NDN client works. A forwarder that was built with
-    /// [`Builder::registrations`](crate::Builder::registrations) lets them produce.
-    ///
-    /// # Errors
-    /// If the system refuses the socket or a thread.
-    pub fn listen(&self, path: &Path) -> io::Result<Listener> {
-        Listener::bind(path, Opener(self.input.clone()))
+    /// Opens ports from other threads.
+    pub(crate) fn opener(&self) -> Opener {
+        Opener(self.input.clone())
     }
 
     /// Does something with the forwarder between two bursts: sets routes, reads counts. Waits for the result.

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use byname_embed::{FaceId, Forwarder, LinkFields, LinkType, Running, Scope, Ticks, frame};
+use byname_embed::{FaceId, Forwarder, LinkFields, LinkType, Listener, Running, Scope, Ticks, frame};
 use byname_mgmt::{ControlParameters, ControlResponse, Element};
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
@@ -117,8 +117,8 @@ fn applications_connect_produce_and_fetch_over_a_socket() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("router.sock");
     let running = Running::start(forwarder()).expect("a thread");
-    let listener = running.listen(&path).expect("a new path");
-    assert!(running.listen(&path).is_err(), "the path is in use");
+    let listener = Listener::bind(&path, &running).expect("a new path");
+    assert!(Listener::bind(&path, &running).is_err(), "the path is in use");
     let (mut producer, mut consumer) = (App::connect(listener.path()), App::connect(&path));
     producer.send(&command("localhost", "rib/register", &of("/a")));
     let registered = producer.next().expect("an answer");
@@ -156,7 +156,7 @@ fn connections_are_bounded_and_garbage_ends_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("router.sock");
     let running = Running::start(forwarder()).expect("a thread");
-    let listener = running.listen(&path).expect("a new path");
+    let listener = Listener::bind(&path, &running).expect("a new path");
     let mut garbage = App::connect(&path);
     garbage.send(&[6, 255, 255, 255, 255, 255, 255, 255, 255, 255]);
     assert_eq!(garbage.next(), None);

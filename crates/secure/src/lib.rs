@@ -3,6 +3,7 @@
 
 pub mod certificate;
 mod handshakes;
+mod limits;
 mod peers;
 mod quic;
 mod relay;
@@ -10,4 +11,5 @@ mod thread;
 mod tls;
 
 pub use certificate::{CertificateError, Files, Fingerprint, Summary};
-pub use thread::{Calls, Farewell, Limits, Secure, SecureConfig, Service, StartError, calls};
+pub use limits::Limits;
+pub use thread::{Calls, Farewell, Secure, SecureConfig, Service, StartError, calls};

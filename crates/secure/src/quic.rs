@@ -34,8 +34,8 @@ use wtransport::{Connection, VarInt};
 
 use crate::certificate::Current;
 use crate::handshakes::{Done, Handshakes};
+use crate::limits::Limits;
 use crate::peers::Known;
-use crate::thread::Limits;
 use crate::tls;
 
 /// Where web pages find packets.

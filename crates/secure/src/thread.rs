@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::certificate::{CertificateError, Current, Files, Fingerprint, Summary};
+use crate::limits::Limits;
 use crate::peers::Known;
 use crate::quic::Quic;
 use crate::tls::Tls;
@@ -26,23 +27,6 @@ const CLOSING_TIME: Duration = Duration::from_millis(50);
 const FAREWELL_TIME: Duration = Duration::from_millis(300);
 /// How often the age of the certificate, and its files, are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_secs(20);
-
-/// Limits on peers.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Most handshakes at a time on one listener. The oldest of the source prefix with most makes room for the next.
-    pub handshakes_max: usize,
-    /// How long a handshake may take.
-    pub handshake_time: Duration,
-    /// How long a peer may take nothing of what waits for it.
-    pub stall_time: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits { handshakes_max: 256, handshake_time: Duration::from_secs(8), stall_time: Duration::from_secs(10) }
-    }
-}
 
 /// Calls of the ports of one protocol.
 pub struct Calls(mpsc::Receiver<Call>);

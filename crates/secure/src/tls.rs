@@ -17,9 +17,9 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::certificate::Current;
 use crate::handshakes::{Done, Handshakes};
+use crate::limits::Limits;
 use crate::peers::Known;
 use crate::relay;
-use crate::thread::Limits;
 
 /// The only protocol that is offered.
 const PROTOCOL: &[u8] = b"http/1.1";

@@ -19,12 +19,13 @@ use thiserror::Error;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::client::ClientOptions;
-use crate::failure::{ClientCounters, Failure, PacketTooLarge};
+use crate::failure::{ClientCounters, Failure};
 use crate::fetch::resume::{FileError, PartFile};
 use crate::fetch::segments::single;
 use crate::fetch::{Chunk, Discovery, FetchError, FetchOptions, Object};
 use crate::link::{DataPacket, ExchangeError};
 use crate::management::{ManagementError, RegisterOptions};
+use crate::outbox::PacketTooLarge;
 use crate::publish::Publication;
 use crate::session::{FetchId, GroupId, Request};
 use crate::signed::RequestDoubt;

@@ -4,6 +4,7 @@ use byname_mgmt::ControlResponse;
 use byname_wire::{Interest, Name};
 
 use super::{CheckId, CommandId, FindId, GroupId, InterestId};
+use crate::failure::ClientCounters;
 use crate::fetch::Object;
 use crate::link::{DataPacket, ExchangeError};
 use crate::management::ManagementError;
@@ -68,6 +69,18 @@ pub enum Event {
     },
     /// A message that was sent by tags or to an address of this application.
     Message(Message),
+}
+
+impl Event {
+    /// Counts this event, which nobody took.
+    pub(crate) fn count_dropped(&self, counters: &mut ClientCounters) {
+        *match self {
+            Event::Request(_) => &mut counters.requests_dropped,
+            Event::Message(_) => &mut counters.messages_dropped,
+            Event::Updates { .. } => &mut counters.updates_dropped,
+            _ => &mut counters.others_dropped,
+        } += 1;
+    }
 }
 
 /// An Interest that this application may answer.

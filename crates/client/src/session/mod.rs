@@ -43,18 +43,19 @@ use byname_wire::{Component, Data, Descriptor, Interest, NackReason, Name};
 pub use event::{Event, Request};
 
 use crate::clock::{Now, as_ms};
-use crate::failure::{PacketTooLarge, ReplyError};
+use crate::failure::ReplyError;
 use crate::fetch::{Object, Segments};
 use crate::link::{DataPacket, ExchangeError};
 use crate::management::{
     LIFETIME, ManagementError, RegisterOptions, management_name, outcome, registration, scope, signed_by,
 };
-use crate::outbox::{Fields, Outbox};
+use crate::outbox::{Fields, Outbox, PacketTooLarge};
 use crate::publish::Publication;
 use crate::reassembly::Incoming;
 use crate::signed::Replays;
 use crate::sync::Group;
 use crate::tags::Message;
+use crate::transport::Peer;
 use crate::verify::{Checker, Verdict};
 use interests::{Interests, Purpose};
 use producers::Producers;
@@ -111,20 +112,12 @@ impl Default for SessionOptions {
     }
 }
 
-/// The other end of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Peer {
-    /// Whether the router is on this host.
-    pub is_local: bool,
-    /// Whether packets are datagrams, so that nothing tells when the router is gone.
-    pub is_datagram: bool,
-}
-
 /// The state of an application.
 ///
 /// ```
 /// use std::time::Duration;
-/// use byname_client::session::{Event, Peer, Session, SessionOptions};
+/// use byname_client::session::{Event, Session, SessionOptions};
+/// use byname_client::transport::Peer;
 /// use byname_client::{Incoming, Now, Outbox, interest};
 /// use byname_wire::data::DataBuilder;
 /// use byname_wire::{LpPacket, Name};

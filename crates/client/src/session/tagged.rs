@@ -8,9 +8,8 @@ use byname_wire::tagnet::Address;
 use byname_wire::{Data, Descriptor, Interest, Name};
 
 use super::{CommandId, Event, GroupId, Now, Outbox, Session, SignerError, Verdict};
-use crate::failure::PacketTooLarge;
 use crate::management::{ManagementError, RegisterOptions};
-use crate::outbox::Fields;
+use crate::outbox::{Fields, PacketTooLarge};
 use crate::sync::{Group, StateVector, SyncOptions};
 use crate::tags::FanOutLimit;
 

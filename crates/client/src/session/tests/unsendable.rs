@@ -8,11 +8,12 @@ use byname_wire::{Component, Descriptor, Name, PACKET_BYTES_MAX};
 
 use super::SECOND;
 use super::router::{Host, Reply, name, ok};
-use crate::failure::{PacketTooLarge, ReplyError};
+use crate::failure::ReplyError;
 use crate::fetch::Discovery;
 use crate::interest;
 use crate::link::ExchangeError;
 use crate::management::{ManagementError, RegisterOptions};
+use crate::outbox::PacketTooLarge;
 use crate::session::Event;
 use crate::tags::FanOutLimit;
 

@@ -207,6 +207,8 @@ struct Run {
     order: Order,
     /// Whether Interests of one face must reach each home in order: no name is hot.
     checks_nonces: bool,
+    /// Whether rings are so small that they fill.
+    rings_fill: bool,
     /// What full rings have dropped, if threads take one packet at a time.
     losses: Option<Losses>,
     /// One thread with the same Interests.
@@ -263,6 +265,7 @@ impl Run {
             table_exchanges: 0,
             order: Order::default(),
             checks_nonces: case.window == 0,
+            rings_fill: case.ring_packets < ROOMY,
             losses: case.one_by_one.then(|| Losses::new(case.threads)),
             twin: None,
             answers: HashMap::new(),
@@ -301,7 +304,7 @@ impl Run {
         let (_, pause_max_us) = self.pace();
         self.now = self.now + Duration::from_micros(self.random.random_range(0..pause_max_us));
         match self.random.random_range(0..8) {
-            0..3 if asks && self.asked.len() < UNDER_WAY => self.ask(),
+            0..3 if asks && self.under_way() < UNDER_WAY => self.ask(),
             3 if !self.upstream.is_empty() => self.answer(),
             4 if asks && self.random.random_bool(0.02) => self.move_a_face(),
             4 if !self.moves.is_empty() => self.go_on_moving(),
@@ -334,6 +337,15 @@ impl Run {
             Input::Ask(ask) => self.send_interest(ask),
             Input::Replace(at) => self.replace(*at),
         }
+    }
+
+    /// Number of Interests under way. Where rings fill, lost ones would count for ever, and only packets that wait for a
+    /// reader count.
+    fn under_way(&self) -> usize {
+        if !self.rings_fill {
+            return self.asked.len();
+        }
+        self.upstream.len() + self.faces.values().map(|socket| socket.input.len()).sum::<usize>()
     }
 
     /// Share of Interests with MustBeFresh, and maximum pause between two events in microseconds. Threads join Interests

@@ -23,7 +23,7 @@ mod tag_subscriber;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use byname_client::fetch::{FetchError, FetchOptions};
+use byname_client::fetch::{Discovery, FetchError, FetchOptions};
 use byname_client::management::RegisterOptions;
 use byname_client::publish::{Content, Publication, PublishOptions};
 use byname_client::tags::FanOutLimit;
@@ -324,7 +324,16 @@ fn a_transfer_to_a_file_and_its_publication_outlive_the_router() {
         });
         let kept = std::fs::metadata(&part).expect("a part").len();
         assert!((1_000_000..20_000_000).contains(&kept), "{kept}");
-        // The next one goes on from there, and waits for the router.
+        // The next one goes on from there, and waits for the router. It begins when the producer is back.
+        let found = || {
+            let mut client = Client::connect(options(transport.clone())).expect("a connection");
+            client.find(&name("/demo/file"), Discovery::Auto, Duration::from_secs(1)).is_ok()
+        };
+        let end = Instant::now() + PATIENCE;
+        while !found() {
+            assert!(Instant::now() < end, "the producer is not back");
+            std::thread::sleep(Duration::from_millis(20));
+        }
         std::thread::scope(|scope| {
             let fetching = scope.spawn(|| fetch(PATIENCE));
             await_bytes(&part, kept + 1_000_000);

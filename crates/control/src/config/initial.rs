@@ -125,7 +125,12 @@ pub(super) fn remote<'de, D: Deserializer<'de>>(deserializer: D) -> Result<FaceU
 /// What is wrong with it, and how it should be written.
 pub fn parse_remote(text: &str) -> Result<FaceUri, String> {
     match text.parse().map_err(|e| format!("{e}; write for example \"udp4://192.0.2.1:6363\""))? {
-        uri @ (FaceUri::Udp(_) | FaceUri::Tcp(_) | FaceUri::Ethernet(_) | FaceUri::Memif { .. }) => Ok(uri),
+        uri @ (FaceUri::Udp(_)
+        | FaceUri::Tcp(_)
+        | FaceUri::SecureWebSocket(_)
+        | FaceUri::Quic(_)
+        | FaceUri::Ethernet(_)
+        | FaceUri::Memif { .. }) => Ok(uri),
         _ => Err(format!(
             "\"{text}\" cannot be connected to; write for example \"udp4://192.0.2.1:6363\" or \"tcp6://[2001:db8::1]:6363\""
         )),

@@ -85,6 +85,8 @@ fn checkout(tables: &str, lines: &str, readme: &str) -> tempfile::TempDir {
     write("docs/records/2026-11-22-prefix.jsonl", lines);
     write("docs/records/2026-11-01-prefix.jsonl", LATER);
     write("README.md", readme);
+    fs::create_dir_all(root.path().join("crates/lookup")).expect("a folder");
+    write("crates/lookup/README.md", "");
     root
 }
 

@@ -23,6 +23,9 @@ use crate::workload::objects;
 /// A bulk load reports its progress after this many rules.
 const BULK_STEP: u64 = 1 << 16;
 
+/// Name of the flat table.
+const FLAT: &str = "flat";
+
 /// Every engine.
 pub const ENGINES: &[Engine] = &[
     Engine {
@@ -51,7 +54,7 @@ pub const ENGINES: &[Engine] = &[
         }),
     },
     Engine {
-        name: "flat",
+        name: FLAT,
         about: "content hashes in a flat table in front of compact, in bulk; byname's own [Concise]",
         bytes_per_rule: 32,
         takes: &[],
@@ -180,6 +183,11 @@ fn flat_names(setup: &Setup<'_>, progress: &mut dyn FnMut(u64)) -> anyhow::Resul
     };
     let rest = Box::new(Compact::new(setup.key, &compact::Options { rules_max: 1, ..compact_options(setup) })?);
     Ok(Namespaces::new(rest, vec![namespace])?.query())
+}
+
+/// The engines for rules of any kind: all but the flat table.
+pub fn engines_of_all_rules() -> impl Iterator<Item = &'static Engine> {
+    ENGINES.iter().filter(|engine| engine.name != FLAT)
 }
 
 fn compact_options(setup: &Setup<'_>) -> compact::Options {

@@ -27,7 +27,7 @@ mod updates;
 
 pub use build::{Built, build};
 pub use engine::{Engine, Setup, find};
-pub use engines::ENGINES;
+pub use engines::engines_of_all_rules;
 pub use measure::{Turn, measure_in_turn};
 pub use options::{Load, Options, Prefetch, Strategy, Tuning};
 pub use reader::count_lines;

@@ -24,7 +24,7 @@ fn tiny(workload: Kind) -> Options {
 
 /// All engines for rules of any kind.
 fn all_engines() -> Vec<&'static str> {
-    ENGINES.iter().map(|engine| engine.name).filter(|name| *name != "flat").collect()
+    engines_of_all_rules().map(|engine| engine.name).collect()
 }
 
 /// Measures all engines. Fails on wrong answers.
@@ -63,9 +63,8 @@ fn content_hashes_are_found_in_a_flat_table_and_in_the_others() {
     let options = tiny(Kind::Objects);
     measure_all_engines(&options, &[NameChoice::Hit, NameChoice::Miss, NameChoice::Zipf(1.0)]);
     // Of unknown names, one in 16 passes as known.
-    let records = measure_all(&options, &["compact", "flat"], &[NameChoice::Hit], Progress::HIDDEN).expect("they fit");
-    let bytes: Vec<_> = records.iter().map(|record| (record.wrong, record.bytes_per_rule)).collect();
-    assert!(bytes.iter().all(|(wrong, _)| *wrong == 0) && bytes[1].1 < bytes[0].1, "{bytes:?}");
+    let records = measure_all(&options, &["flat"], &[NameChoice::Hit], Progress::HIDDEN).expect("they fit");
+    assert!(records[0].checked > 1000 && records[0].wrong == 0);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 
 use crate::experiments::{Context, Experiment, Needs};
 use crate::plot::Chart;
-use crate::prefix::{ENGINES, Record};
+use crate::prefix::{Record, engines_of_all_rules};
 use crate::table::{self, Table};
 use crate::workload::{Kind, NameChoice};
 
@@ -41,7 +41,7 @@ fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
         ];
         let mut table = Table::new(&heads);
         let mut bars = Vec::new();
-        for engine in ENGINES {
+        for engine in engines_of_all_rules() {
             if !context.fits(rules * engine.bytes_per_rule) {
                 println!("{} is left out: not enough memory", engine.name);
                 continue;

@@ -3,7 +3,7 @@
 use crate::experiments::{Context, Experiment, Needs};
 use crate::harness::Measured as _;
 use crate::plot::Chart;
-use crate::prefix::ENGINES;
+use crate::prefix::engines_of_all_rules;
 use crate::table::{self, Table};
 use crate::workload::NameChoice;
 
@@ -40,7 +40,7 @@ fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
     let mut table = Table::new(&heads);
     let mut chart = Chart::lines("Hits by size of the table, worst case of 7 components", "rules", "hits/s");
     let mut limits = Vec::new();
-    for engine in ENGINES {
+    for engine in engines_of_all_rules() {
         let mut points = Vec::new();
         for rules in context.rules() {
             let bytes_per_rule = if engine.bulk.is_some() { BULK_BYTES_PER_RULE } else { engine.bytes_per_rule };

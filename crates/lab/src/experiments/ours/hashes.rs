@@ -4,7 +4,7 @@ use crate::experiments::{Context, Experiment, Needs};
 use crate::harness::Measured as _;
 use crate::options::Hash;
 use crate::plot::Chart;
-use crate::prefix::ENGINES;
+use crate::prefix::engines_of_all_rules;
 use crate::table::{self, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -22,7 +22,7 @@ fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
         let mut table = Table::new(&["engine", "hash", "M lookups/s", "ns a lookup", "ns of hashing"]);
         let mut bars = Vec::new();
         let mut limits = Vec::new();
-        for engine in ENGINES {
+        for engine in engines_of_all_rules() {
             if !context.fits(rules * engine.bytes_per_rule) {
                 println!("{} is left out: not enough memory", engine.name);
                 continue;

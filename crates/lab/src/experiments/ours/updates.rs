@@ -3,7 +3,7 @@
 use crate::experiments::{Context, Experiment, Needs};
 use crate::harness::Measured as _;
 use crate::plot::Chart;
-use crate::prefix::ENGINES;
+use crate::prefix::engines_of_all_rules;
 use crate::table::{self, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -19,7 +19,7 @@ fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
         let heads = ["engine", "M updates/s", "M lookups/s alone", "beside the writer", "change", "wrong"];
         let mut table = Table::new(&heads);
         let (mut bars, mut limits) = (Vec::new(), Vec::new());
-        for engine in ENGINES {
+        for engine in engines_of_all_rules() {
             if !context.fits(rules * engine.bytes_per_rule) {
                 println!("{} is left out: not enough memory", engine.name);
                 continue;

@@ -8,7 +8,7 @@ use byname_lookup::prefix::longest_first::{self, LongestFirst};
 use super::SO;
 use crate::experiments::{Context, Experiment, Needs, counting};
 use crate::plot::Chart;
-use crate::prefix::ENGINES;
+use crate::prefix::engines_of_all_rules;
 use crate::table::{self, Table};
 use crate::workload::{self, Kind};
 
@@ -43,7 +43,7 @@ fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
     let heads = ["engine", "rules", "bytes a rule for lookup", "as counted", "[So]", "both halves", "[So]"];
     let mut table = Table::new(&heads);
     let mut chart = Chart::lines("Memory for lookups", "rules", "bytes a rule");
-    for engine in ENGINES {
+    for engine in engines_of_all_rules() {
         let mut points = Vec::new();
         for rules in context.rules() {
             if !context.fits(rules * engine.bytes_per_rule) {

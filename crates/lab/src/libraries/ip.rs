@@ -78,7 +78,7 @@ impl<'k> Byname<'k> {
 
 impl Subject<u32> for Byname<'_> {
     fn ask(&mut self, questions: &[u32], answers: &mut Vec<Answer>) {
-        let one = |address: &u32| self.reader.get(&bits((*address, 32)).bits).ok().flatten().map(|found| found.value);
+        let one = |address: &u32| self.reader.get(bits((*address, 32)).bits).ok().flatten().map(|found| found.value);
         answers.extend(questions.iter().map(one));
     }
 

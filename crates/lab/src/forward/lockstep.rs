@@ -2,12 +2,22 @@
 //!
 //! A real router's peers stop sending when answers fail to come. Here a thread stops receiving when it is ahead.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Alone in its cache line, and in the neighbor line that processors fetch with it.
 #[repr(align(128))]
 #[derive(Default)]
 struct Padded(AtomicU64);
+
+/// Lets no thread wait for this one any more when it is dropped, also by a panic.
+pub struct Stopper(pub Arc<Lockstep>);
+
+impl Drop for Stopper {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
 
 /// Steps that each thread has completed, and whether a thread has stopped.
 pub struct Lockstep {

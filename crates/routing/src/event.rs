@@ -1,5 +1,6 @@
 //! Events: all that a router learns from outside.
 
+use byname_trust::Rights;
 use byname_wire::{FaceId, Name, NameRef};
 
 use crate::policy::Policy;
@@ -11,8 +12,9 @@ pub struct ValidationId(pub u64);
 /// The answer to [`Action::Validate`](crate::Action::Validate).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Validity {
-    /// A chain of certificates leads to an anchor, and the rules permit it.
-    Trusted,
+    /// A chain of certificates leads to an anchor, and the rules permit it. If the packet is one with prefixes, its
+    /// signer may announce so much. Its own name, and what is below it, a router may always announce.
+    Trusted(Rights),
     /// The packet is not trusted, for this reason.
     Refused(String),
 }
@@ -134,6 +136,8 @@ pub struct NeighbourSettings {
 pub enum Command {
     /// Use other rules from now on.
     SetPolicy(Policy),
+    /// This router's certificate permits other announcements from now on.
+    SetRights(Rights),
     /// Another rank among the routers that may be the root of trees; see [`crate::trees::Settings::priority`].
     SetTreePriority(u64),
     /// Forget the flaps of all links, so that damped links are used at once.

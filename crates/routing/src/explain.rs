@@ -15,6 +15,8 @@ pub struct Explanation {
     pub local: Option<LocalExit>,
     /// The routers that announce that prefix.
     pub exits: Vec<ExitReason>,
+    /// Announcements of this name, or of a prefix of it, that are refused: the router may not announce them.
+    pub outside_rights: Vec<(Name, Name)>,
     /// Every way to any of them.
     pub ways: Vec<WayReason>,
     /// The routes in the forwarder, best first.
@@ -28,6 +30,8 @@ pub struct LocalExit {
     pub faces: Vec<(FaceId, u64)>,
     /// Whether the network is told.
     pub is_announced: bool,
+    /// Whether this router's certificate and the trust schema permit it.
+    pub is_within_rights: bool,
     /// The rule that decided that.
     pub rule: Option<PolicyRule>,
 }

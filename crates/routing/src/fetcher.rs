@@ -221,6 +221,11 @@ impl Fetcher {
         Some(Segment { fetch: id, number, last, content: data.content.to_vec(), face: fetch.face })
     }
 
+    /// What an object is for. `None`: it is not being fetched any more.
+    pub(crate) fn purpose(&self, id: FetchId) -> Option<Purpose> {
+        self.fetches.get(&id).map(|fetch| fetch.purpose)
+    }
+
     /// The signature of a segment was checked. Returns the end of its object, if this was it.
     pub(crate) fn checked(&mut self, segment: Segment, is_trusted: bool, now_ms: u64) -> Option<Ended> {
         let Segment { fetch: id, number, last, content, .. } = segment;

@@ -39,8 +39,8 @@ pub(crate) struct Names {
     pub prefix_sync: Name,
     /// Below it: `v=3`.
     pub prefix_sync_interest: Name,
-    /// `/localhost/nlsr`.
-    pub management: Name,
+    /// `/localhost/nlsr`, and others that the version has.
+    pub managements: Vec<Name>,
     router: Name,
 }
 
@@ -58,7 +58,7 @@ impl Names {
             tree: sync.join(keyword(b"TREE")),
             own_advertisements: advertisements(router.as_ref()),
             prefix_sync_interest: prefix_sync.join_number(VERSION, SVS_VERSION),
-            management: localhost.join(Component::generic(version.management())),
+            managements: version.managements().iter().map(|word| localhost.join(Component::generic(word))).collect(),
             router: router.clone(),
             sync,
             network_control,
@@ -226,7 +226,7 @@ pub(crate) fn judged(name: NameRef<'_>) -> Name {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::version::Main;
+    use crate::version::{Dv2, Main};
 
     fn name(uri: &str) -> Name {
         uri.parse().unwrap()
@@ -245,7 +245,10 @@ mod tests {
         assert_eq!(names.snapshots(r1.as_ref(), 7), name("/ndn/32=DV/32=PFS/ndn/r1/t=7/32=SNAP"));
         let own = names.own_prefix_sync_data(7, 1_700_000_000_000_000);
         assert_eq!(own, name("/ndn/32=DV/32=PFS/ndn/r1/t=7/32=svs/v=1700000000000000"));
-        assert_eq!(names.management, name("/localhost/nlsr"));
+        assert_eq!(names.managements, [name("/localhost/nlsr")]);
+        let names = Names::new(&name("/ndn"), &name("/ndn/r1"), &Dv2);
+        assert_eq!(names.prefix_sync_interest, name("/ndn/32=DV/32=PSD/32=svs/v=3"));
+        assert_eq!(names.managements, [name("/localhost/nlsr"), name("/localhost/dv")]);
     }
 
     #[test]

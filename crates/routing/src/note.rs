@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use byname_wire::{FaceId, Name};
+use byname_wire::{FaceId, Name, TreeId};
+
+use crate::trees::Change;
 
 /// How much an event matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,6 +56,7 @@ pub enum Note {
     RouterUnreachable { router: Name },
     RouterRestarted { router: Name, boot: u64 },
     FaceFailed { uri: String, why: String },
+    Tree { tree: TreeId, change: Change },
     PacketRefused { name: Name, why: String },
     PrefixesRefused { router: Name, count: u64, why: String },
     LimitReached { limit: &'static str },
@@ -63,7 +66,7 @@ impl Note {
     /// How much it matters.
     pub fn level(&self) -> Level {
         match self {
-            Note::LinkUp { .. } | Note::LinkReleased { .. } => Level::Info,
+            Note::LinkUp { .. } | Note::LinkReleased { .. } | Note::Tree { .. } => Level::Info,
             Note::RouterReachable { .. } | Note::RouterUnreachable { .. } | Note::RouterRestarted { .. } => Level::Info,
             Note::LinkDown { why: DownReason::Removed, .. } => Level::Info,
             Note::LinkDown { .. } | Note::LinkDamped { .. } | Note::FaceFailed { .. } => Level::Warn,
@@ -85,6 +88,16 @@ impl fmt::Display for Note {
             Note::RouterReachable { router } => write!(f, "the router {router} is reachable"),
             Note::RouterUnreachable { router } => write!(f, "the router {router} is not reachable any more"),
             Note::RouterRestarted { router, boot } => write!(f, "the router {router} has restarted, at {boot}"),
+            Note::Tree { tree, change } => match change {
+                Change::Root(root) => write!(f, "tree {}: the root is {root} now", tree.0),
+                Change::Parent(parent) => write!(f, "tree {}: repaired, the way to the root is through {parent}", tree.0),
+                Change::Label { label, is_first: true } => {
+                    write!(f, "tree {}: this router is on it, with the label {label}", tree.0)
+                }
+                Change::Label { label, is_first: false } => {
+                    write!(f, "tree {}: the label is {label} now; earlier ones are valid for a while", tree.0)
+                }
+            },
             Note::FaceFailed { uri, why } => write!(f, "there is no face to {uri}: {why}"),
             Note::PacketRefused { name, why } => write!(f, "the packet {name} is refused: {why}"),
             Note::PrefixesRefused { router, count, why } => {

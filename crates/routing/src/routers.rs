@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use byname_trust::Rights;
 use byname_wire::{Name, NameRef};
 
 use crate::ids::{Group, PrefixId, RouterId, SELF};
@@ -27,6 +28,10 @@ pub(crate) struct Known {
     pub(crate) group: Group,
     /// All ways to it, by neighbour.
     pub(crate) ways: Vec<Way>,
+    /// What it may announce: by the certificate of what it published last. Whoever has several may use any of them.
+    pub(crate) rights: Rights,
+    /// Prefixes that it announces now and may not: the first ones.
+    pub(crate) outside: BTreeSet<Name>,
     /// What it publishes.
     pub(crate) publisher: Publisher,
     /// Prefixes that it announces, without those that policy refuses.
@@ -74,6 +79,8 @@ impl Routers {
             best: None,
             group: Arc::from([]),
             ways: Vec::new(),
+            rights: Rights::default(),
+            outside: BTreeSet::new(),
             publisher: Publisher::default(),
             prefixes: BTreeSet::new(),
             stale: BTreeSet::new(),

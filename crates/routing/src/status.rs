@@ -3,6 +3,7 @@
 use byname_wire::{FaceId, Name};
 
 use crate::note::DownReason;
+use crate::trees::Changes;
 
 /// Everything that a router knows, without its prefixes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +28,10 @@ pub struct Status {
     pub prefixes: usize,
     /// Number of prefixes with routes in the forwarder.
     pub fib_entries: usize,
+    /// How often trees have changed, all together.
+    pub tree_changes: Changes,
+    /// Number of trees on which this router has a label.
+    pub trees: usize,
     /// Counters since the start.
     pub counters: Counters,
 }
@@ -98,6 +103,8 @@ pub struct RouterStatus {
     pub publications: (u64, u64, u64),
     /// Number of its prefixes.
     pub prefixes: usize,
+    /// Number of prefixes that it announces and may not, at most 64.
+    pub outside_rights: usize,
     /// Whether its prefixes are those of an earlier start.
     pub is_stale: bool,
 }
@@ -161,7 +168,9 @@ pub struct Counters {
     pub flooded: u64,
     /// Prefixes and routers above a limit.
     pub over_limit: u64,
-    /// Prefixes that policy does not accept or announce.
+    /// Announcements that the certificate of their router, or the trust schema, does not permit.
+    pub outside_rights: u64,
+    /// Prefixes that policy does not accept or announce, and prefixes of this host that its own certificate does not permit.
     pub denied: u64,
     /// Stops of this process that the clock showed.
     pub stalls: u64,

@@ -14,8 +14,8 @@ pub(crate) const COST: u64 = 208;
 pub trait Version: std::fmt::Debug + Send {
     /// Keyword below `/<network>/32=DV` under which prefixes are published.
     fn prefix_group(&self) -> &'static [u8];
-    /// Component below `/localhost` of the management that applications and the forwarder use.
-    fn management(&self) -> &'static [u8];
+    /// Components below `/localhost` of the management that applications and the forwarder use.
+    fn managements(&self) -> &'static [&'static [u8]];
     /// Appends what a PrefixOpAdd has after its name.
     fn push_addition(&self, cost: u64, out: &mut Vec<u8>);
     /// Reads a PrefixOpAdd: the prefix and its cost.
@@ -33,8 +33,8 @@ impl Version for Main {
     fn prefix_group(&self) -> &'static [u8] {
         b"PFS"
     }
-    fn management(&self) -> &'static [u8] {
-        b"nlsr"
+    fn managements(&self) -> &'static [&'static [u8]] {
+        &[b"nlsr"]
     }
     fn push_addition(&self, cost: u64, out: &mut Vec<u8>) {
         tlv::push_nni(out, COST, cost);
@@ -45,7 +45,8 @@ impl Version for Main {
     }
 }
 
-/// The branch `dv2` of ndnd: a prefix has no cost.
+/// The branch `dv2` of ndnd, as of its commit a841cc27: a prefix has no cost. Whether it is for multicast, and until when it is
+/// valid, is not read.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Dv2;
 
@@ -53,8 +54,9 @@ impl Version for Dv2 {
     fn prefix_group(&self) -> &'static [u8] {
         b"PSD"
     }
-    fn management(&self) -> &'static [u8] {
-        b"dv"
+    fn managements(&self) -> &'static [&'static [u8]] {
+        // byname's forwarder and tools use the first name with both versions.
+        &[b"nlsr", b"dv"]
     }
     fn push_addition(&self, _: u64, _: &mut Vec<u8>) {}
     fn read_addition(&self, value: &[u8]) -> Result<(Name, u64), DecodeError> {

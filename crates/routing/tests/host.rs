@@ -6,7 +6,7 @@ use byname_routing::note::DownReason;
 use byname_routing::status::HelloState;
 use byname_routing::tlv::{self, SeqNoEntry};
 use byname_routing::{Action, Command, Config, Event, Hello, NeighbourSettings, Note, Router, Validity};
-use byname_trust::{Moment, Signer};
+use byname_trust::{Moment, Rights, Signer};
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::{Interest, InterestBuilder};
 use byname_wire::tlv::{decode_nni, decode_only, push_nested, push_nni, push_tlv};
@@ -45,7 +45,8 @@ impl Host {
             let now = self.moment();
             match &action {
                 Action::Validate { id, .. } => {
-                    self.router.handle(Event::Validated { id: *id, validity: Validity::Trusted }, now);
+                    self.router
+                        .handle(Event::Validated { id: *id, validity: Validity::Trusted(Rights::default()) }, now);
                 }
                 Action::SendInterest { wire, .. } => {
                     let interest = Interest::decode(wire).unwrap();

@@ -1,11 +1,12 @@
 //! A router among neighbours that lie, flood and repeat what others said.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use byname_routing::tlv::{self, SeqNoEntry};
 use byname_routing::version::Main;
-use byname_routing::{Action, Config, Event, Policy, Router, Validity};
-use byname_trust::{Moment, Signer};
+use byname_routing::{Action, Command, Config, Event, Policy, Router, Validity};
+use byname_trust::{Moment, Rights, Signer};
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::{Interest, InterestBuilder};
 use byname_wire::name::component_type::SEGMENT;
@@ -31,6 +32,8 @@ struct Stage {
     /// Metadata: the last version of an object.
     versions: BTreeMap<Name, Name>,
     routes: BTreeSet<(Name, FaceId)>,
+    /// What the certificates of those bind who sign below a name.
+    bound: BTreeMap<Name, Arc<[Name]>>,
     nonce: u32,
 }
 
@@ -46,6 +49,7 @@ impl Stage {
             objects: BTreeMap::new(),
             versions: BTreeMap::new(),
             routes: BTreeSet::new(),
+            bound: BTreeMap::new(),
             nonce: 0,
         };
         stage.carry_out();
@@ -89,7 +93,12 @@ impl Stage {
                 Action::Validate { id, wire, .. } => {
                     let data = Data::decode(&wire).unwrap();
                     let is_right = data.signature.value == digest::sha256(&data.signature.signed);
-                    let validity = if is_right { Validity::Trusted } else { Validity::Refused("forged".to_owned()) };
+                    let bound = self.bound.iter().filter(|(below, _)| below.as_ref().is_prefix_of(&data.name));
+                    let rights = bound.fold(Rights::default(), |rights, (_, prefixes)| rights.within(Some(prefixes)));
+                    let validity = match is_right {
+                        true => Validity::Trusted(rights),
+                        false => Validity::Refused("forged".to_owned()),
+                    };
                     self.router.handle(Event::Validated { id, validity }, now);
                 }
                 Action::Register { prefix, face: Some(face), .. } => drop(self.routes.insert((prefix, face))),
@@ -137,6 +146,12 @@ impl Stage {
         self.sync(router, face, BOOT, seq);
     }
 
+    /// The certificate of a router binds these prefixes from now on.
+    fn bind(&mut self, router: &str, prefixes: &[&str]) {
+        let prefixes = prefixes.iter().map(|prefix| name(prefix)).collect();
+        self.bound.insert(name(&format!("/net/32=DV/32=PFS{router}")), prefixes);
+    }
+
     /// A router publishes a snapshot of these prefixes, and a neighbour tells so.
     fn publish(&mut self, router: &str, face: u64, seq: u64, prefixes: &[Name]) {
         let additions = prefixes.iter().map(|prefix| (prefix.as_ref(), 0));
@@ -160,6 +175,75 @@ impl Stage {
     fn has_route(&self, prefix: &str) -> bool {
         self.routes.iter().any(|(known, _)| *known == name(prefix))
     }
+}
+
+#[test]
+fn prefixes_outside_the_rights_of_their_signer_are_refused() {
+    let mut stage = Stage::new(|_| {});
+    stage.advertise("/net/a", 300, 1, &[name("/net/b"), name("/net/c")]);
+    stage.run(100);
+    stage.bind("/net/b", &["/video"]);
+    let announced = ["/video/x", "/bank", "/", "/net/c", "/net/b/own"].map(name);
+    stage.publish("/net/b", 300, 1, &announced);
+    stage.publish("/net/c", 300, 1, &[name("/bank")]);
+    stage.run(100);
+    assert!(stage.has_route("/video/x") && stage.has_route("/net/b/own"));
+    assert!(!stage.has_route("/") && !stage.has_route("/net/c"));
+    assert_eq!(stage.counters().outside_rights, 3);
+    let explanation = stage.router.explain(name("/bank/login").as_ref());
+    assert_eq!(explanation.exits.iter().map(|exit| exit.router.clone()).collect::<Vec<_>>(), [name("/net/c")]);
+    assert_eq!(explanation.outside_rights, [(name("/net/b"), name("/bank"))]);
+    let of_b = |stage: &Stage| stage.router.status().routers.into_iter().find(|of| of.router == name("/net/b"));
+    assert_eq!(of_b(&stage).map(|of| (of.prefixes, of.outside_rights)), Some((2, 3)));
+
+    // A narrower certificate takes away what an earlier one permitted, also if only one prefix is announced anew.
+    stage.bind("/net/b", &["/song"]);
+    let again = [(name("/video/x"), 7)];
+    let again = again.iter().map(|(prefix, cost)| (prefix.as_ref(), *cost));
+    let content = tlv::encode_prefix_ops(&Main, name("/net/b").as_ref(), false, again, [name("/bank").as_ref()]);
+    stage.objects.insert(name(&format!("/net/32=DV/32=PFS/net/b/t={BOOT}/seq=2/v=0")), content);
+    let data = vector_data("/net/b", &[(name("/net/b"), BOOT, 2)]);
+    stage.say("/net/32=DV/32=PFS/32=svs/v=3", &data, 300);
+    stage.run(100);
+    assert!(!stage.has_route("/video/x") && stage.has_route("/net/b/own"));
+    // What it withdraws is not refused any more.
+    assert_eq!(stage.router.explain(name("/bank").as_ref()).outside_rights, []);
+}
+
+#[test]
+fn announcements_that_are_refused_are_bounded() {
+    let mut stage = Stage::new(|_| {});
+    stage.advertise("/net/a", 300, 1, &[name("/net/b")]);
+    stage.bind("/net/b", &[]);
+    stage.run(100);
+    let many: Vec<Name> = (0..10_000).map(|i| name(&format!("/bank/{i}"))).collect();
+    stage.publish("/net/b", 300, 1, &many);
+    stage.run(1_000);
+    let status = stage.router.status();
+    assert_eq!(status.counters.outside_rights, 10_000);
+    let of_b = status.routers.iter().find(|of| of.router == name("/net/b")).expect("it is known");
+    assert_eq!((of_b.prefixes, of_b.outside_rights), (0, 64));
+    assert!(!stage.routes.iter().any(|(prefix, _)| name("/bank").as_ref().is_prefix_of(&prefix.as_ref())));
+}
+
+#[test]
+fn a_router_does_not_announce_what_others_would_refuse() {
+    let rights = |prefixes: &[&str]| {
+        let prefixes: Arc<[Name]> = prefixes.iter().map(|prefix| name(prefix)).collect();
+        Rights::default().within(Some(&prefixes))
+    };
+    let mut stage = Stage::new(|config| config.rights = rights(&["/video"]));
+    for prefix in ["/video/x", "/bank", "/net/me/own"] {
+        stage.tell(Event::Announced { prefix: name(prefix), face: FaceId(400), cost: 0 });
+    }
+    stage.run(1_000);
+    assert_eq!((stage.router.status().local_prefixes, stage.counters().denied), (2, 1));
+    let local = stage.router.explain(name("/bank").as_ref()).local.expect("served here");
+    assert!(!local.is_announced && !local.is_within_rights && local.rule.is_none());
+    stage.tell(Event::Command(Command::SetRights(rights(&["/bank"]))));
+    stage.run(1_000);
+    let told = |prefix: &str| stage.router.explain(name(prefix).as_ref()).local.is_some_and(|local| local.is_announced);
+    assert!(told("/bank") && told("/net/me/own") && !told("/video/x"));
 }
 
 fn segment(name: Name, last: u64, content: Vec<u8>) -> Vec<u8> {

@@ -12,7 +12,7 @@ use byname_wire::{Component, Data, DecodeError, Name};
 use thiserror::Error;
 
 use super::keys::{KeyError, VerifyingKey};
-use super::{identity_of_key, locator_names};
+use super::{identity_of_key, locator_names, rights};
 
 pub(super) const NOT_BEFORE: u64 = 0xfe;
 pub(super) const NOT_AFTER: u64 = 0xff;
@@ -63,6 +63,9 @@ pub struct Certificate {
     pub not_before_ms: u64,
     /// End of its validity, in ms since the Unix epoch.
     pub not_after_ms: u64,
+    /// The prefixes that it binds: its owner, and those whose certificates its owner signs, announce nothing else.
+    /// `None`: it restricts nothing. See [`rights`](crate::rights).
+    pub announces: Option<Arc<[Name]>>,
     /// The Data packet.
     pub packet: Arc<[u8]>,
     /// SHA-256 of the SubjectPublicKeyInfo. A KeyLocator may identify the key by it.
@@ -82,14 +85,18 @@ impl Certificate {
         if len < 4 || data.name.component(-4) != Some(Component::generic(b"KEY")) {
             return Err(not_certificate("its name is not /<identity>/KEY/<key id>/<issuer>/<version>"));
         }
-        let (not_before_ms, not_after_ms) =
-            validity_period(wire).ok_or_else(|| not_certificate("it has no valid ValidityPeriod"))?;
+        let info = signature_info(wire).ok_or_else(|| not_certificate("it has no SignatureInfo"))?;
+        let (not_before_ms, not_after_ms) = find(info, types::VALIDITY_PERIOD)
+            .and_then(decode_validity_period)
+            .ok_or_else(|| not_certificate("it has no valid ValidityPeriod"))?;
+        let announces = rights::decode(info).map_err(not_certificate)?;
         Ok(Certificate {
             name: data.name.to_name(),
             key_name: data.name.prefix(len - 2).to_name(),
             key: VerifyingKey::from_spki(data.content)?,
             not_before_ms,
             not_after_ms,
+            announces,
             packet: data.wire.into(),
             key_digest: sha256(&[data.content]),
         })
@@ -158,11 +165,9 @@ fn pem_body(text: &[u8]) -> Option<&[u8]> {
     Some(body.as_bytes())
 }
 
-/// Reads NotBefore and NotAfter, in ms since the Unix epoch.
-fn validity_period(data: &[u8]) -> Option<(u64, u64)> {
-    let packet = Reader::new(data).next_tlv().ok()??;
-    let info = find(packet.value, types::SIGNATURE_INFO)?;
-    decode_validity_period(find(info, types::VALIDITY_PERIOD)?)
+/// The elements of a Data packet's SignatureInfo.
+fn signature_info(data: &[u8]) -> Option<&[u8]> {
+    find(Reader::new(data).next_tlv().ok()??.value, types::SIGNATURE_INFO)
 }
 
 /// Reads NotBefore and NotAfter from the TLV-VALUE of a ValidityPeriod.

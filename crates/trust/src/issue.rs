@@ -9,7 +9,7 @@ use byname_wire::tlv::{push_nested, push_nni, push_tlv, types};
 use byname_wire::{Component, Name};
 
 use super::certificate::{NOT_AFTER, NOT_BEFORE, format_iso};
-use super::{Signer, SignerError};
+use super::{Signer, SignerError, rights};
 
 /// FreshnessPeriod of certificates in ms, as in ndn-cxx.
 const FRESHNESS_MS: u64 = 3_600_000;
@@ -32,6 +32,22 @@ pub struct Terms<'a> {
 /// # Errors
 /// [`SignerError::Sign`].
 pub fn issue(key_name: &Name, spki: &[u8], signer: &Signer, terms: Terms<'_>) -> Result<Vec<u8>, SignerError> {
+    issue_bound(key_name, spki, signer, terms, None)
+}
+
+/// Issues a certificate as [`issue`] does. If there are prefixes, it binds them ([`rights`](crate::rights)): its owner may
+/// announce these, and what is below them. An empty list permits nothing. A certificate that binds more than
+/// [`PREFIXES_MAX`](crate::rights::PREFIXES_MAX) prefixes is not accepted by anybody.
+///
+/// # Errors
+/// [`SignerError::Sign`].
+pub fn issue_bound(
+    key_name: &Name,
+    spki: &[u8],
+    signer: &Signer,
+    terms: Terms<'_>,
+    announces: Option<&[Name]>,
+) -> Result<Vec<u8>, SignerError> {
     let name = key_name.join(terms.issuer).join_number(component_type::VERSION, terms.version);
     let mut signed = Vec::new();
     push_tlv(&mut signed, types::NAME, name.value());
@@ -50,6 +66,9 @@ pub fn issue(key_name: &Name, spki: &[u8], signer: &Signer, terms: Terms<'_>) ->
             push_tlv(out, NOT_BEFORE, format_iso(terms.valid.0).as_bytes());
             push_tlv(out, NOT_AFTER, format_iso(terms.valid.1).as_bytes());
         });
+        if let Some(prefixes) = announces {
+            rights::encode(out, prefixes);
+        }
     });
     let mut failure = None;
     let value = signer.sign(&[&signed], &mut failure);

@@ -2,6 +2,7 @@
 //! [`validator`]: validator
 //! [`schema`]: schema
 //! [`safe_bag`]: safe_bag
+//! [`rights`]: rights
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
@@ -11,6 +12,7 @@ mod keys;
 mod moment;
 mod new_key;
 mod revocations;
+pub mod rights;
 mod rule;
 pub mod safe_bag;
 pub mod schema;
@@ -22,11 +24,12 @@ use byname_wire::{Component, Name, NameRef};
 
 pub use certificate::decode_validity_period;
 pub use certificate::{Certificate, CertificateError, read_packet_file};
-pub use issue::{Terms, issue};
+pub use issue::{Terms, issue, issue_bound};
 pub use keys::{KeyError, KeyType, VerifyingKey, pem, read_private_key, wrapped_base64};
 pub use moment::Moment;
 pub use new_key::NewKey;
 pub use revocations::{Revocations, RevocationsError};
+pub use rights::Rights;
 pub use rule::Rule;
 pub use signer::{Signer, SignerError};
 pub use validator::Validator;

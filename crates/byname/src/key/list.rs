@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
-use byname_trust::wrapped_base64;
+use byname_trust::{Certificate, wrapped_base64};
 use byname_wire::Name;
 use byname_wire::signature::KeyLocator;
 use clap::Args;
@@ -43,6 +43,8 @@ struct Listed {
     self_signed: bool,
     not_before_ms: u64,
     not_after_ms: u64,
+    /// The prefixes that the certificate binds; `null` if it restricts nothing.
+    announces: Option<Vec<String>>,
     /// Whether the certificate is valid now.
     valid: bool,
     /// Whether the private key is in the folder.
@@ -65,6 +67,7 @@ impl Listed {
             self_signed: certificate.is_self_signed(),
             not_before_ms: certificate.not_before_ms,
             not_after_ms: certificate.not_after_ms,
+            announces: announces(certificate),
             valid: certificate.is_valid_at(now_ms),
             private_key: entry.has_key(),
         }
@@ -77,6 +80,11 @@ impl Listed {
             false => format!("ended {}", time(self.not_after_ms)),
         }
     }
+}
+
+/// The prefixes that a certificate binds, as URIs.
+fn announces(certificate: &Certificate) -> Option<Vec<String>> {
+    Some(certificate.announces.as_ref()?.iter().map(ToString::to_string).collect())
 }
 
 /// A time in ms since the Unix epoch, in words.
@@ -127,6 +135,10 @@ pub fn show(folder: &Folder, args: &ShowArgs) -> anyhow::Result<u8> {
     writeln!(out, "certificate  {}", listed.certificate)?;
     writeln!(out, "type         {}", listed.typ)?;
     writeln!(out, "signed by    {}", listed.signer.as_deref().unwrap_or("a key that only a digest names"))?;
+    if let Some(prefixes) = &listed.announces {
+        let text = if prefixes.is_empty() { "nothing".to_owned() } else { prefixes.join(", ") };
+        writeln!(out, "announces    {text}")?;
+    }
     writeln!(out, "validity     {}", listed.condition(now_ms))?;
     let private = if listed.private_key { entry.key_path.display().to_string() } else { "not here".to_owned() };
     writeln!(out, "private key  {private}")?;

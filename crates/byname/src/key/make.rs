@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use byname_trust::{Certificate, NewKey, Terms, issue, read_packet_file, wrapped_base64};
+use byname_trust::rights::PREFIXES_MAX;
+use byname_trust::{Certificate, NewKey, Terms, issue, issue_bound, read_packet_file, wrapped_base64};
 use byname_wire::{Component, Name};
 use clap::Args;
 
@@ -34,6 +35,25 @@ pub struct AnchorArgs {
     typ: NewType,
 }
 
+/// What the owner of a certificate may announce.
+#[derive(Debug, Args)]
+pub struct Bound {
+    /// The owner may announce only what is below such prefixes, and so may those whose certificates it signs; any number
+    /// [default: all]
+    #[arg(long = "announce", value_name = "PREFIX")]
+    prefixes: Vec<Name>,
+    /// The owner may announce nothing but its own name
+    #[arg(long, conflicts_with = "prefixes")]
+    announce_nothing: bool,
+}
+
+impl Bound {
+    /// The prefixes to bind. `None`: the certificate restricts nothing.
+    fn prefixes(&self) -> Option<&[Name]> {
+        (self.announce_nothing || !self.prefixes.is_empty()).then_some(&self.prefixes[..])
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct MakeArgs {
     /// Name of the key's owner, for example /example/alice
@@ -51,6 +71,8 @@ pub struct MakeArgs {
     /// Type of the key
     #[arg(long = "type", value_name = "TYPE", default_value = "ecdsa")]
     typ: NewType,
+    #[command(flatten)]
+    bound: Bound,
 }
 
 #[derive(Debug, Args)]
@@ -80,6 +102,8 @@ pub struct SignArgs {
     /// Sign for an identity that is not below the signer's; the rule `hierarchical` does not trust such a certificate
     #[arg(long)]
     outside: bool,
+    #[command(flatten)]
+    bound: Bound,
 }
 
 #[derive(Debug, Args)]
@@ -95,12 +119,13 @@ pub struct RenewArgs {
     days: Option<u32>,
 }
 
-/// Issues a certificate for a key, valid from now on.
+/// Issues a certificate for a key, valid from now on. It binds prefixes, if there are some.
 pub(super) fn certify(
     key: (&Name, &[u8]),
     signer: &Entry,
     issuer: &[u8],
     valid_for: Duration,
+    announces: Option<&[Name]>,
 ) -> anyhow::Result<Vec<u8>> {
     let now = now()?;
     // A certificate cannot be valid for longer than that of its signer.
@@ -111,7 +136,11 @@ pub(super) fn certify(
         let text = format!("the certificate {} is not valid now; renew it first", signer.certificate.name);
         return Err(exit::Failure::new(exit::FAILED, text).into());
     }
-    Ok(issue(key.0, key.1, &signer.signer()?, terms)?)
+    if announces.is_some_and(|prefixes| prefixes.len() > PREFIXES_MAX) {
+        let text = format!("a certificate binds at most {PREFIXES_MAX} prefixes: bind one above them");
+        return Err(exit::Failure::new(exit::USAGE, text).into());
+    }
+    Ok(issue_bound(key.0, key.1, &signer.signer()?, terms, announces)?)
 }
 
 /// The issuer's id in certificates: the last component of the signer's identity.
@@ -159,7 +188,8 @@ pub fn make(folder: &Folder, args: &MakeArgs) -> anyhow::Result<u8> {
     let identity = if args.router { router_identity(&args.identity) } else { args.identity.clone() };
     let signer = folder.signer_for(&identity, args.signer.as_ref())?;
     let key = NewKey::generate(&identity, args.typ.into())?;
-    let packet = certify((key.name(), key.spki()), &signer, &issuer_id(&signer), DAY * args.days)?;
+    let announces = args.bound.prefixes();
+    let packet = certify((key.name(), key.spki()), &signer, &issuer_id(&signer), DAY * args.days, announces)?;
     let entry = folder.add(key.pkcs8(), &packet)?;
     let lines = format!(
         "\nIn the configuration of the owner's router, so that others can fetch the certificate:\n\n  \
@@ -212,7 +242,8 @@ pub fn sign(folder: &Folder, args: &SignArgs) -> anyhow::Result<u8> {
             "{identity} is not below {above}, so few would trust the certificate; --outside signs it"
         ));
     }
-    let packet = certify((&request.key_name, request.data().content), &signer, &issuer_id(&signer), DAY * args.days)?;
+    let key = (&request.key_name, request.data().content);
+    let packet = certify(key, &signer, &issuer_id(&signer), DAY * args.days, args.bound.prefixes())?;
     write!(std::io::stdout(), "{}", wrapped_base64(&packet))?;
     Ok(exit::OK)
 }
@@ -258,7 +289,8 @@ fn renewed(folder: &Folder, entry: &Entry, days: Option<u32>) -> anyhow::Result<
         let version = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         let valid = (now.saturating_sub(MARGIN), now + valid_for);
         let issuer = certificate.name.as_ref().component(-2).context("a certificate's name has an issuer")?;
-        return Ok(issue(key.0, key.1, &entry.signer()?, Terms { issuer, version, valid })?);
+        let terms = Terms { issuer, version, valid };
+        return Ok(issue_bound(key.0, key.1, &entry.signer()?, terms, certificate.announces.as_deref())?);
     }
     let is_signer = |other: &Entry| {
         let locator = certificate.data().signature.info.key_locator;
@@ -266,5 +298,5 @@ fn renewed(folder: &Folder, entry: &Entry, days: Option<u32>) -> anyhow::Result<
     };
     let signer = folder.entries()?.into_iter().find(is_signer);
     let signer = signer.context("the key that signed it is not here; send its owner a `byname key request`")?;
-    certify(key, &signer, &issuer_id(&signer), valid_for)
+    certify(key, &signer, &issuer_id(&signer), valid_for, certificate.announces.as_deref())
 }

@@ -1,5 +1,6 @@
 //! Makes the folders of keys with which the routers of a network start.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -13,7 +14,7 @@ use super::{NewType, router_identity};
 use crate::exit;
 
 /// Options of `byname key network`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct NetworkArgs {
     /// Name of the network, for example /example
     #[arg(value_name = "NETWORK")]
@@ -27,6 +28,10 @@ pub struct NetworkArgs {
     /// Days for which the routers' certificates are valid
     #[arg(long, value_name = "DAYS", default_value_t = 365)]
     days: u32,
+    /// A prefix below which a router may announce, as in r1=/example/video; any number, r1= for nothing, r1=/ for all
+    /// [default: as before; new routers may announce all]
+    #[arg(long = "announce", value_name = "ROUTER=PREFIX")]
+    announce: Vec<String>,
     /// Type of new keys
     #[arg(long = "type", value_name = "TYPE", default_value = "ecdsa")]
     typ: NewType,
@@ -40,6 +45,7 @@ const ANCHOR_DAYS: u32 = 3650;
 pub fn network(folder: &Folder, args: &NetworkArgs) -> anyhow::Result<u8> {
     let names = args.routers.iter().map(|router| router_name(&args.network, router));
     let names = names.collect::<anyhow::Result<Vec<Name>>>()?;
+    let bound = bound(args)?;
     let mut out = std::io::stdout();
     let anchor = match anchor_of(folder, &args.network)? {
         Some(anchor) => anchor,
@@ -51,7 +57,8 @@ pub fn network(folder: &Folder, args: &NetworkArgs) -> anyhow::Result<u8> {
     };
     for (router, name) in args.routers.iter().zip(&names) {
         let own = Folder::new(Some(args.out.join(router)))?;
-        let entry = of_router(&own, name, &anchor, (args.typ, args.days))?;
+        let announces = bound.get(router.as_str()).map(Vec::as_slice);
+        let entry = of_router(&own, name, &anchor, (args.typ, args.days), announces)?;
         let until = super::list::time(entry.certificate.not_after_ms);
         writeln!(out, "{name}: {}, valid until {until}", own.path().display())?;
     }
@@ -73,11 +80,19 @@ pub fn new_anchor(folder: &Folder, network: &Name, typ: NewType) -> anyhow::Resu
 }
 
 /// Puts into the folder of a router what it needs: its key with a new certificate, valid for some days, and that of the
-/// anchor.
-pub fn of_router(own: &Folder, name: &Name, anchor: &Entry, (typ, days): (NewType, u32)) -> anyhow::Result<Entry> {
+/// anchor. The certificate binds the prefixes that `announces` has; without that, those that it bound before.
+pub fn of_router(
+    own: &Folder,
+    name: &Name,
+    anchor: &Entry,
+    (typ, days): (NewType, u32),
+    announces: Option<&[Name]>,
+) -> anyhow::Result<Entry> {
     let identity = router_identity(name);
     let known = own.entries()?.into_iter().find(|entry| entry.certificate.identity() == identity && entry.has_key());
-    let sign = |key: (&Name, &[u8])| certify(key, anchor, &issuer_id(anchor), DAY * days);
+    let before = known.as_ref().and_then(|entry| entry.certificate.announces.clone());
+    let announces = announces.or(before.as_deref());
+    let sign = |key: (&Name, &[u8])| certify(key, anchor, &issuer_id(anchor), DAY * days, announces);
     let entry = match known {
         Some(entry) => {
             let packet = sign((&entry.certificate.key_name, entry.certificate.data().content))?;
@@ -99,6 +114,23 @@ fn anchor_of(folder: &Folder, network: &Name) -> anyhow::Result<Option<Entry>> {
         entry.certificate.identity() == *network && entry.certificate.is_self_signed() && entry.has_key()
     };
     Ok(folder.entries()?.into_iter().filter(is_anchor).max_by_key(|entry| entry.certificate.not_before_ms))
+}
+
+/// The prefixes to bind, by router.
+fn bound(args: &NetworkArgs) -> anyhow::Result<BTreeMap<&str, Vec<Name>>> {
+    let mut bound: BTreeMap<&str, Vec<Name>> = BTreeMap::new();
+    for text in &args.announce {
+        let wrong = |why: &str| exit::Failure::new(exit::USAGE, format!("--announce {text}: {why}"));
+        let (router, prefix) = text.split_once('=').ok_or_else(|| wrong("write ROUTER=PREFIX, as in r1=/video"))?;
+        if !args.routers.iter().any(|known| known == router) {
+            return Err(wrong("this router is not among those of the command").into());
+        }
+        let prefixes = bound.entry(router).or_default();
+        if !prefix.is_empty() {
+            prefixes.push(prefix.parse().map_err(|error| wrong(&format!("{prefix} is no name: {error}")))?);
+        }
+    }
+    Ok(bound)
 }
 
 /// The name of a router. Its component must do as the name of a folder, too.
@@ -135,6 +167,7 @@ mod tests {
             routers: vec!["r1".to_owned(), "r2".to_owned()],
             out: at("out"),
             days: 10,
+            announce: vec!["r1=/example/video".to_owned(), "r2=".to_owned()],
             typ: NewType::Ed25519,
         };
         let keys = |router: &str| {
@@ -150,7 +183,20 @@ mod tests {
         let anchor = &of_anchor.entries().expect("read")[0].certificate.key_name;
         assert!(first.contains(&(anchor.to_string(), false)), "the anchor's key stays where it is");
         assert!(first.iter().any(|(name, has_key)| name.starts_with("/example/r1/32=DV/KEY/") && *has_key));
+        let announces = |router: &str| {
+            let entries = Folder::new(Some(at("out").join(router))).expect("named").entries().expect("read");
+            let own = entries.into_iter().find(Entry::has_key).expect("its own");
+            own.certificate.announces.map(|prefixes| prefixes.iter().map(Name::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(announces("r1"), Some(vec!["/example/video".to_owned()]));
+        // What a certificate binds stays bound, and can be widened.
+        let args = NetworkArgs { announce: vec!["r2=/".to_owned()], ..args };
         assert_eq!(network(&of_anchor, &args).expect("made again"), exit::OK);
+        assert_eq!(announces("r1"), Some(vec!["/example/video".to_owned()]));
+        assert_eq!(announces("r2"), Some(vec!["/".to_owned()]));
+        for wrong in ["r1", "r9=/a", "r1=%zz"] {
+            assert!(network(&of_anchor, &NetworkArgs { announce: vec![wrong.to_owned()], ..args.clone() }).is_err());
+        }
         assert_eq!((keys("r1"), of_anchor.entries().expect("read").len()), (first, 1));
     }
 }

@@ -59,7 +59,7 @@ pub use memory::{FilledBy, Need, Room};
 pub use propagate::Propagate;
 pub use queues::Queues;
 pub use rights::{Authorization, Reach, RightSigner, RightsError};
-pub use routing::{Routing, RoutingNeighbor};
+pub use routing::{Routing, RoutingNeighbor, RoutingProtocol};
 pub use secrets::exposure;
 pub use state::State;
 pub use tags::{ConfiguredNeighbor, ConfiguredPlace, Neighbor, PlacesError, TagEngineKind, Tags, Tree};

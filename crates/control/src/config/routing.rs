@@ -30,8 +30,12 @@ pub struct Routing {
     /// Name of this router: that of the network, and one component.
     #[serde(deserialize_with = "value::name_or_none")]
     pub name: Name,
+    /// The version of the protocol, the same on all routers.
+    pub protocol: RoutingProtocol,
     /// Folder with the network's anchor, and this router's key and certificate. Empty: that of `byname key`.
     pub keys: PathBuf,
+    /// File with the trust schema, in LightVerSec. Empty: that of ndn-dv.
+    pub schema: PathBuf,
     /// Whether nothing is signed with keys, and everything is believed.
     pub insecure: bool,
     /// Whether neighbours are found on multicast links.
@@ -78,6 +82,17 @@ pub struct Routing {
     pub neighbors: Vec<RoutingNeighbor>,
 }
 
+/// The version of ndn-dv that a network speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RoutingProtocol {
+    /// The branch `main` of ndnd.
+    #[default]
+    Main,
+    /// The names and messages of the branch `dv2`.
+    Dv2,
+}
+
 /// `[[routing.neighbor]]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -102,7 +117,9 @@ impl Default for Routing {
         Routing {
             network: Name::default(),
             name: Name::default(),
+            protocol: RoutingProtocol::default(),
             keys: PathBuf::new(),
+            schema: PathBuf::new(),
             insecure: false,
             multicast: true,
             advertise_interval: Duration::from_secs(5),
@@ -176,6 +193,9 @@ impl Config {
         if routing.neighbors.iter().any(|neighbor| !(1..=LINK_COST_MAX).contains(&neighbor.cost)) {
             fatal("neighbor", "the cost of a link is from 1 to 15: a way of cost 16 leads nowhere");
         }
+        if routing.insecure && !routing.schema.as_os_str().is_empty() {
+            fatal("schema", "with insecure = true nothing is checked: write a schema, or insecure = true");
+        }
         if routing.trees > TREES_MAX {
             fatal("trees", "write at most 8: each costs messages, and the descriptors of all trees share one table");
         }
@@ -226,6 +246,8 @@ mod tests {
             (&format!("{on}hello_misses = 1"), "2 to 255"),
             (&format!("{on}[[routing.neighbor]]\nface = \"unix:///x\""), "cannot be connected to"),
             (&format!("{on}[[routing.neighbor]]\nface = \"udp4://192.0.2.1:6363\"\ncost = 16"), "1 to 15"),
+            (&format!("{on}insecure = true\nschema = \"a\""), "nothing is checked"),
+            (&format!("{on}protocol = \"dv3\""), "dv2"),
             (&format!("{on}trees = 9"), "at most 8"),
             (&format!("{on}trees = 1\n[tags]\ngraph = \"a.gml\""), "static trees"),
             (&format!("{on}[rib.readvertise]\nenabled = false"), "readvertisement"),

@@ -27,6 +27,10 @@ pub struct RoutingCounts {
     pub links_down: u64,
     /// Times that a link was damped.
     pub links_damped: u64,
+    /// Trees on which this router has a label.
+    pub trees: u64,
+    /// Changes of trees: what has changed, and how often.
+    pub tree_changes: Vec<(&'static str, u64)>,
     /// Objects of other routers that could not be fetched.
     pub fetches_failed: u64,
     /// Commands about routes that the router refused.
@@ -53,6 +57,9 @@ impl RoutingCounts {
         to.family("routing_refused", "Packets, prefixes and routers that routing refused", refused)?;
         to.counter("routing_links_down", "Times that a link to a neighbor went down", self.links_down)?;
         to.counter("routing_links_damped", "Times that a link flapped, and was left alone", self.links_damped)?;
+        to.gauge("routing_trees", "Trees on which this router has a label", self.trees)?;
+        let changes = self.tree_changes.iter().map(|(what, count)| ([("type", word(what))], *count));
+        to.family("routing_tree_changes", "Changes of trees: of the root, of the way there, of this router's label", changes)?;
         to.counter("routing_fetches_failed", "Objects of other routers that did not arrive", self.fetches_failed)?;
         to.counter("routing_commands_refused", "Commands about routes that were refused", self.commands_refused)?;
         to.counter(

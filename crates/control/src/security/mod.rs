@@ -48,7 +48,7 @@ use marks::Marks;
 use replay::{KeyKind, ReplayGuard};
 
 use byname_trust::validator::{Accepted, Outcome};
-use byname_trust::{Validator, locator_names};
+use byname_trust::{Rights, Validator, locator_names};
 
 /// A management module that accepts commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize)]
@@ -229,22 +229,25 @@ pub struct Authorized {
     all_names: bool,
     /// Prefixes from the other rules.
     prefixes: Vec<Name>,
+    /// As the certificates of the signer's chain restrict them.
+    rights: Rights,
 }
 
 impl Authorized {
     /// Rights of the configuration itself: all names.
     pub fn by_configuration() -> Self {
-        Authorized { key_name: None, all_names: true, prefixes: Vec::new() }
+        Authorized { key_name: None, all_names: true, prefixes: Vec::new(), rights: Rights::default() }
     }
 
     /// Whether the command may concern this name.
     pub fn covers(&self, name: NameRef<'_>) -> bool {
-        self.all_names || self.prefixes.iter().any(|prefix| prefix.as_ref().is_prefix_of(&name))
+        let is_below = |prefix: &Name| prefix.as_ref().is_prefix_of(&name);
+        (self.all_names || self.prefixes.iter().any(is_below)) && self.rights.permits(name)
     }
 
     /// Whether a rule lists exactly this prefix.
     pub fn lists(&self, name: NameRef<'_>) -> bool {
-        self.prefixes.iter().any(|prefix| prefix.as_ref() == name)
+        self.prefixes.iter().any(|prefix| prefix.as_ref() == name) && self.rights.permits(name)
     }
 }
 
@@ -525,7 +528,11 @@ impl Authorizer {
         };
         let configured = by.first().and_then(|rule| self.rules[*rule].signer.key_name());
         let key_name = configured.or(chain.map(|accepted| &accepted.certificate.key_name));
-        let mut authorized = Authorized { key_name: key_name.cloned(), all_names: false, prefixes: Vec::new() };
+        // What a certificate binds are prefixes to announce. Other commands are not about that.
+        let chain_of_rib = chain.filter(|_| module == Module::Rib);
+        let rights = chain_of_rib.map(|accepted| accepted.rights.clone()).unwrap_or_default();
+        let mut authorized =
+            Authorized { key_name: key_name.cloned(), all_names: false, prefixes: Vec::new(), rights };
         for (i, rule) in self.rules.iter().enumerate().filter(|(_, rule)| applies(rule, module, scope)) {
             let is_chain = chain.is_some_and(|accepted| rule.signer.has_chain(accepted));
             // Rules for everybody apply to signers with a key, too.

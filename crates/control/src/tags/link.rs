@@ -59,6 +59,8 @@ pub(super) struct Link {
     /// Whether this router has all to tell, and whether it has said so in this session.
     may_complete: bool,
     has_completed: bool,
+    /// Whether descriptors of the neighbour were refused since it has begun to tell.
+    has_refused: bool,
 }
 
 struct InFlight {
@@ -112,6 +114,7 @@ impl Link {
             is_complete: false,
             may_complete: false,
             has_completed: false,
+            has_refused: false,
         }
     }
 
@@ -233,6 +236,7 @@ impl Link {
             self.silent_at_ms = Some(now_ms + SILENCE_MAX_MS);
             self.heard = Some((update.session, update.sequence));
             if what == Heard::FromNothing {
+                self.has_refused = false;
                 // Has it forgotten what this router told, without having been silent for long? Its answer will tell.
                 self.keepalive_at_ms = 0;
             }
@@ -243,6 +247,11 @@ impl Link {
             }
         }
         what
+    }
+
+    /// Descriptors of the neighbour were refused. Returns whether these are the first since it has begun to tell.
+    pub(super) fn first_refusal(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_refused, true)
     }
 
     /// Session of this router as a receiver.

@@ -313,6 +313,7 @@ impl TagRouting {
         let link = self.links.get_mut(&(tree, face)).ok_or(TagRoutingError::NoNeighbor { tree })?;
         if !link.trusts(interest, now.unix_ms) {
             self.refused += 1;
+            tracing::debug!(%face, tree = tree.0, "an update about descriptors is not signed by the neighbour's key");
             return Err(TagRoutingError::Unsigned);
         }
         let (session, keys) = (link.remembers_since(), link.keys.clone());
@@ -327,6 +328,7 @@ impl TagRouting {
         for descriptor in update.withdrawn.into_iter().map(Arc::new) {
             self.change(&descriptor, TreeFace { tree, face }, false);
         }
+        let mut refused = 0;
         for descriptor in update.advertised.into_iter().map(Arc::new) {
             let of_neighbor = self.by_face.get(&face);
             let is_known = of_neighbor.is_some_and(|of| of.contains(&(tree, descriptor.clone())));
@@ -335,8 +337,18 @@ impl TagRouting {
             if is_known || has_room {
                 self.change(&descriptor, TreeFace { tree, face }, true);
             } else {
-                self.refused += 1;
+                refused += 1;
             }
+        }
+        self.refused += refused;
+        // Once for each time that a neighbour begins to tell: it may go on for long.
+        if refused > 0 && self.links.get_mut(&(tree, face)).is_some_and(Link::first_refusal) {
+            tracing::warn!(
+                %face,
+                tree = tree.0,
+                "a neighbour advertises more descriptors than fit, and packets for them will not reach it; see \
+                 descriptors_max and descriptors_per_neighbor_max under [tags]"
+            );
         }
         self.look_for_complete();
         Ok(heeded(true))

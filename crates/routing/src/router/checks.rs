@@ -92,11 +92,20 @@ impl Router {
 
     pub(super) fn on_checked(&mut self, id: ValidationId, validity: Validity) {
         let Some(Pending { check, name, .. }) = self.checks.pending.remove(&id) else { return };
-        let is_trusted = validity == Validity::Trusted;
-        self.refused(name, validity);
+        let rights = match validity {
+            Validity::Trusted(rights) => Some(rights),
+            Validity::Refused(why) => {
+                self.refused(name, why);
+                None
+            }
+        };
+        let is_trusted = rights.is_some();
         match check {
             Check::Segment(segment) => {
                 let now_ms = self.now_ms();
+                if let (Some(rights), Some(purpose)) = (rights, self.fetcher.purpose(segment.fetch)) {
+                    self.note_rights(purpose, rights);
+                }
                 if let Some((purpose, content)) = self.fetcher.checked(segment, is_trusted, now_ms) {
                     self.on_fetched(purpose, content);
                 }

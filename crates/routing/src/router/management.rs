@@ -69,7 +69,8 @@ fn response(code: u64, text: &str, name: Option<&Name>) -> Vec<u8> {
 
 impl Router {
     pub(super) fn on_management(&mut self, interest: &Interest<'_>, face: FaceId) {
-        let depth = self.names.management.as_ref().len();
+        // `/localhost` and one more component.
+        let depth = 2;
         let words: Vec<_> = interest.name.components().skip(depth).collect();
         let content = match words.first().map(|word| word.value) {
             Some(b"status") => self.status_dataset(),

@@ -33,7 +33,7 @@ use rand::{RngExt, SeedableRng};
 use crate::action::Action;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError, ProtocolVersion};
-use crate::event::{Command, Event, Validity};
+use crate::event::{Command, Event};
 use crate::fetcher::{Bounds, Fetcher};
 use crate::ids::{PrefixId, RouterId, SELF};
 use crate::link::bucket::Buckets;
@@ -189,10 +189,10 @@ impl Router {
             names.own_advertisements.clone(),
             names.prefix_sync.clone(),
             names.publications(self.config.router.as_ref()),
-            names.management.clone(),
         ];
         let strategies = [names.sync.clone(), names.prefix_sync.clone()];
-        self.actions.extend(own.into_iter().map(|prefix| Action::Register { prefix, face: None, cost: 0 }));
+        let own = own.into_iter().chain(names.managements.iter().cloned());
+        self.actions.extend(own.map(|prefix| Action::Register { prefix, face: None, cost: 0 }));
         self.actions.extend(strategies.into_iter().map(|prefix| Action::SetMulticastStrategy { prefix }));
     }
 
@@ -359,6 +359,11 @@ impl Router {
     fn command(&mut self, command: Command) {
         match command {
             Command::SetPolicy(policy) => self.set_policy(policy),
+            Command::SetRights(rights) => {
+                self.config.rights = rights;
+                self.local.reconsider();
+                self.publish_soon();
+            }
             Command::SetTreePriority(priority) => {
                 let now_ms = self.now_ms();
                 self.trees.set_priority(priority, now_ms);
@@ -410,10 +415,8 @@ impl Router {
         self.counters.malformed += 1;
     }
 
-    fn refused(&mut self, name: Name, validity: Validity) {
-        if let Validity::Refused(why) = validity {
-            self.counters.untrusted += 1;
-            self.note(Note::PacketRefused { name, why });
-        }
+    fn refused(&mut self, name: Name, why: String) {
+        self.counters.untrusted += 1;
+        self.note(Note::PacketRefused { name, why });
     }
 }

@@ -16,7 +16,7 @@ impl Router {
     pub(super) fn on_interest(&mut self, wire: &[u8], face: FaceId) {
         let Ok(interest) = Interest::decode(wire) else { return self.malformed() };
         let is_below = |prefix: &Name| prefix.as_ref().is_prefix_of(&interest.name);
-        if is_below(&self.names.management) {
+        if self.names.managements.iter().any(is_below) {
             return self.on_management(&interest, face);
         }
         if is_below(&self.names.prefix_sync_interest) {

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use byname_wire::Name;
+use byname_trust::Rights;
 use byname_wire::name::component_type::VERSION;
+use byname_wire::{Name, NameRef};
 
+use crate::config::Config;
 use crate::fetcher::Purpose;
 use crate::ids::{PrefixId, RouterId, SELF};
 use crate::names;
@@ -18,6 +20,8 @@ use super::{MS_MAX, Router};
 
 /// Bytes of changes in one publication: it fits into one segment.
 const PUBLICATION_BYTES: usize = 6_000;
+/// Most prefixes of one router that are remembered because it may not announce them.
+const OUTSIDE_MAX: usize = 64;
 
 impl Router {
     /// Prefixes of this host have changed: publish that soon.
@@ -40,7 +44,10 @@ impl Router {
 
     pub(super) fn publish_changes(&mut self) {
         self.publish_ms = MS_MAX;
-        let (additions, removals, denied) = self.local.take_changes(&self.config.policy);
+        let (additions, removals, denied) = self.local.take_changes(|prefix| {
+            let Config { policy, rights, router, .. } = &self.config;
+            policy.announces(prefix).permits() && may_announce(rights, router.as_ref(), prefix)
+        });
         self.counters.denied += denied;
         let mut additions = &additions[..];
         let mut removals = &removals[..];
@@ -185,15 +192,28 @@ impl Router {
             self.keep_as_stale(id, applied.boot);
         }
         let mut gone: BTreeSet<PrefixId> = BTreeSet::new();
-        let mut refused = 0;
+        let (mut refused, mut outside) = (0, 0);
         for op in ops {
             match op {
-                PrefixOp::Reset => gone.append(&mut self.routers.get_mut(id).prefixes.clone()),
+                PrefixOp::Reset => {
+                    let known = self.routers.get_mut(id);
+                    known.outside.clear();
+                    gone.append(&mut known.prefixes.clone());
+                }
+                PrefixOp::Add(prefix, _) if !self.may_announce(id, &prefix) => {
+                    outside += 1;
+                    // Perhaps an earlier certificate permitted it.
+                    if let Some(found) = self.prefixes.find(&prefix) {
+                        gone.insert(found);
+                    }
+                    self.note_outside(id, prefix);
+                }
                 PrefixOp::Add(prefix, cost) => match self.add_prefix(id, &prefix, cost) {
                     Some(added) => drop(gone.remove(&added)),
                     None => refused += 1,
                 },
                 PrefixOp::Remove(prefix) => {
+                    self.routers.get_mut(id).outside.remove(&prefix);
                     if let Some(found) = self.prefixes.find(&prefix) {
                         gone.remove(&found);
                         self.drop_prefix(id, found);
@@ -202,10 +222,33 @@ impl Router {
             }
         }
         gone.into_iter().for_each(|prefix| self.drop_prefix(id, prefix));
-        if refused > 0 {
-            let router = self.routers.name(id).to_name();
-            let why = "they are reserved, or there are too many".to_owned();
-            self.note(Note::PrefixesRefused { router, count: refused, why });
+        for (count, why) in [
+            (refused, "they are reserved, or there are too many"),
+            (outside, "its certificate or the trust schema does not let it announce them"),
+        ] {
+            if count > 0 {
+                let router = self.routers.name(id).to_name();
+                self.note(Note::PrefixesRefused { router, count, why: why.to_owned() });
+            }
+        }
+    }
+
+    /// A part of what a router publishes is trusted. These are the rights of whoever signed it.
+    pub(super) fn note_rights(&mut self, purpose: Purpose, rights: Rights) {
+        if !matches!(purpose, Purpose::Advertisement { .. }) {
+            self.routers.get_mut(purpose.router()).rights = rights;
+        }
+    }
+
+    fn may_announce(&self, id: RouterId, prefix: &Name) -> bool {
+        may_announce(&self.routers.get(id).rights, self.routers.name(id), prefix.as_ref())
+    }
+
+    fn note_outside(&mut self, id: RouterId, prefix: Name) {
+        self.counters.outside_rights += 1;
+        let known = self.routers.get_mut(id);
+        if known.outside.len() < OUTSIDE_MAX {
+            known.outside.insert(prefix);
         }
     }
 
@@ -300,6 +343,11 @@ impl Router {
             self.fetch_publications(id);
         }
     }
+}
+
+/// Whether a router with these rights may announce a prefix. It may always announce its own name.
+pub(super) fn may_announce(rights: &Rights, router: NameRef<'_>, prefix: NameRef<'_>) -> bool {
+    router.is_prefix_of(&prefix) || rights.permits(prefix)
 }
 
 /// How many of these names fit into one publication: at least one.

@@ -12,7 +12,10 @@ use crate::rib::{cannot_lead_back, is_alternative};
 use crate::routers::Known;
 use crate::status::{LinkStatus, NeighbourStatus, NexthopStatus, PrefixStatus, RouterStatus, Status};
 
+use crate::trees::Changes;
+
 use super::Router;
+use super::publications::may_announce;
 use super::routes::PrefixWay;
 
 impl Router {
@@ -23,6 +26,11 @@ impl Router {
         let mut neighbours: Vec<NeighbourStatus> =
             self.neighbours.iter().map(|(id, neighbour)| self.neighbour_status(*id, neighbour)).collect();
         neighbours.sort_by(|a, b| a.router.cmp(&b.router));
+        let tree_changes = self.tree_changes().iter().fold(Changes::default(), |sum, of| Changes {
+            roots: sum.roots + of.roots,
+            parents: sum.parents + of.parents,
+            labels: sum.labels + of.labels,
+        });
         let others = self.routers.iter().filter(|(id, _)| *id != SELF);
         Status {
             network: self.config.network.clone(),
@@ -35,6 +43,8 @@ impl Router {
             local_prefixes: self.local.told(),
             prefixes: self.prefixes.len(),
             fib_entries: self.prefixes.installed(),
+            tree_changes,
+            trees: self.places().iter().filter(|place| place.label.is_some()).count(),
             counters,
         }
     }
@@ -105,6 +115,7 @@ impl Router {
             nexthops,
             publications: known.publisher.current().unwrap_or((0, 0, 0)),
             prefixes: known.prefixes.len() + known.stale.len(),
+            outside_rights: known.outside.len(),
             is_stale: !known.stale.is_empty(),
         }
     }
@@ -145,6 +156,7 @@ impl Router {
             prefix: None,
             local: None,
             exits: Vec::new(),
+            outside_rights: self.outside_rights(name),
             ways: Vec::new(),
             installed: Vec::new(),
         };
@@ -167,6 +179,16 @@ impl Router {
         explanation
     }
 
+    /// The routers that announce a prefix of this name and may not, each with the longest such prefix.
+    fn outside_rights(&self, name: NameRef<'_>) -> Vec<(Name, Name)> {
+        let longest = |known: &Known| {
+            let outside = known.outside.iter().filter(|prefix| prefix.as_ref().is_prefix_of(&name));
+            outside.max_by_key(|prefix| prefix.as_ref().len()).cloned()
+        };
+        let of = |(_, known): (RouterId, &Known)| Some((Name::clone(&known.name), longest(known)?));
+        self.routers.iter().filter_map(of).collect()
+    }
+
     fn rule(&self, ruling: Ruling) -> Option<PolicyRule> {
         ruling.rule.and_then(|place| self.config.policy.rules().get(place).cloned())
     }
@@ -174,7 +196,13 @@ impl Router {
     fn local_exit(&self, prefix: &Name) -> Option<LocalExit> {
         let local = self.local.find(prefix)?;
         let ruling = self.config.policy.announces(prefix.as_ref());
-        Some(LocalExit { faces: local.faces.clone(), is_announced: ruling.permits(), rule: self.rule(ruling) })
+        let is_within_rights = may_announce(&self.config.rights, self.config.router.as_ref(), prefix.as_ref());
+        Some(LocalExit {
+            faces: local.faces.clone(),
+            is_announced: ruling.permits() && is_within_rights,
+            is_within_rights,
+            rule: self.rule(ruling),
+        })
     }
 
     fn exit_reason(&self, id: PrefixId, prefix: &Name, exit: &crate::prefixes::Exit) -> ExitReason {

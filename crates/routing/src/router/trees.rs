@@ -10,7 +10,8 @@ use crate::ids::RouterId;
 use crate::link::Standing;
 use crate::names;
 use crate::neighbours::Neighbour;
-use crate::trees::{Heard, Message, Place};
+use crate::note::Note;
+use crate::trees::{Changes, Heard, Message, Place};
 
 use super::checks::Check;
 use super::{NEIGHBOURS, Router};
@@ -22,6 +23,11 @@ impl Router {
     /// This router's places on trees.
     pub fn places(&self) -> &[Place] {
         self.trees.places()
+    }
+
+    /// How often each tree has changed, in the order of [`Router::places`].
+    pub fn tree_changes(&self) -> &[Changes] {
+        self.trees.changes()
     }
 
     pub(super) fn on_trees(&mut self, interest: &Interest<'_>, face: FaceId) {
@@ -87,5 +93,8 @@ impl Router {
         }
         let places = self.trees.take_places();
         self.actions.extend(places.into_iter().map(|place| Action::SetPlace(Box::new(place))));
+        for (tree, change) in self.trees.take_news() {
+            self.note(Note::Tree { tree, change });
+        }
     }
 }

@@ -25,6 +25,7 @@
 //! works.
 
 mod block;
+mod change;
 mod generation;
 pub mod message;
 mod peer;
@@ -37,6 +38,7 @@ use std::collections::BTreeMap;
 
 use byname_wire::{FaceId, Label, Name, NameRef, TreeId};
 
+pub use self::change::{Change, Changes};
 pub use self::generation::GENERATIONS_MAX;
 pub use self::message::{Message, RouterKey};
 use self::peer::Peer;
@@ -172,6 +174,9 @@ pub struct Trees {
     places: Vec<Place>,
     /// Places that were taken.
     told: Vec<Place>,
+    /// By the order of the trees.
+    changes: Vec<Changes>,
+    news: Vec<(TreeId, Change)>,
 }
 
 impl Trees {
@@ -186,6 +191,8 @@ impl Trees {
             number: 0,
             places: Vec::new(),
             told: Vec::new(),
+            changes: vec![Changes::default(); count as usize],
+            news: Vec::new(),
             settings,
         };
         trees.update(now_ms);
@@ -285,9 +292,24 @@ impl Trees {
         if self.told == self.places {
             return Vec::new();
         }
-        let news = self.places.iter().filter(|place| !self.told.contains(place)).cloned().collect();
+        let news: Vec<Place> = self.places.iter().filter(|place| !self.told.contains(place)).cloned().collect();
+        // Places are in the order of the trees.
+        for (number, place) in self.places.iter().enumerate() {
+            let changes = self.changes[number].compare(self.told.get(number), place);
+            self.news.extend(changes.into_iter().map(|change| (place.tree, change)));
+        }
         self.told.clone_from(&self.places);
         news
+    }
+
+    /// What [`Trees::take_places`] has found to be different, since the last call.
+    pub fn take_news(&mut self) -> Vec<(TreeId, Change)> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// How often each tree has changed, in the order of [`Trees::places`].
+    pub fn changes(&self) -> &[Changes] {
+        &self.changes
     }
 
     /// The places on all trees.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use byname_routing::trees::Place;
 use byname_routing::{Action, Config, Event, NeighbourSettings, Note, Router, Validity};
-use byname_trust::{Moment, Signer};
+use byname_trust::{Moment, Rights, Signer};
 use byname_wire::interest::Interest;
 use byname_wire::{Component, Data, FaceId, Name, TreeId, digest};
 use rand::rngs::StdRng;
@@ -291,7 +291,11 @@ impl Net {
                 };
                 let is_right = data.signature.value == digest::sha256(&data.signature.signed)
                     && !state.revoked.iter().any(is_revoked);
-                let validity = if is_right { Validity::Trusted } else { Validity::Refused("forged".to_owned()) };
+                let validity = if is_right {
+                    Validity::Trusted(Rights::default())
+                } else {
+                    Validity::Refused("forged".to_owned())
+                };
                 let moment = self.moment_of(node);
                 self.nodes[node].router.handle(Event::Validated { id, validity }, moment);
             }

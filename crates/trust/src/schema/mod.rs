@@ -192,6 +192,13 @@ impl Schema {
         self.nodes_of(name).into_iter().flat_map(|node| &self.nodes[node].rules).map(String::as_str).collect()
     }
 
+    /// Whether any rule has this component in its name, as a value.
+    pub fn has_component(&self, component: byname_wire::Component<'_>) -> bool {
+        let mut encoded = Vec::new();
+        component.push(&mut encoded);
+        self.nodes.iter().flat_map(|node| &node.values).any(|edge| edge.value == encoded)
+    }
+
     /// Number of nodes.
     pub fn len(&self) -> usize {
         self.nodes.len()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use byname_wire::Name;
 
 use super::DomainSet;
-use crate::Certificate;
+use crate::{Certificate, Rights};
 
 /// Most certificates of one key that are tried for a signature.
 const TRIED_MAX: usize = 4;
@@ -14,6 +14,8 @@ const TRIED_MAX: usize = 4;
 struct Entry {
     certificate: Arc<Certificate>,
     domains: DomainSet,
+    /// As its chain restricts them.
+    rights: Rights,
     /// The first end of validity in its chain, in ms since the Unix epoch.
     until_ms: u64,
     /// When it was used last, by count of uses.
@@ -36,8 +38,9 @@ impl Cache {
         self.entries.len()
     }
 
-    /// Certificates that a locator may mean, the newest first, with the domains in which they are trusted.
-    pub(super) fn found(&mut self, locator: &Name, unix_ms: u64) -> Vec<(Arc<Certificate>, DomainSet)> {
+    /// Certificates that a locator may mean, the newest first, with the domains in which they are trusted
+    /// and the rights that their chains leave.
+    pub(super) fn found(&mut self, locator: &Name, unix_ms: u64) -> Vec<(Arc<Certificate>, DomainSet, Rights)> {
         self.uses += 1;
         let uses = self.uses;
         // Names are in canonical order: all with this prefix follow it.
@@ -48,7 +51,7 @@ impl Cache {
         let mut found = Vec::new();
         for (_, entry) in with_prefix.filter(|(_, entry)| entry.until_ms >= unix_ms) {
             entry.used = uses;
-            found.push((Arc::clone(&entry.certificate), entry.domains));
+            found.push((Arc::clone(&entry.certificate), entry.domains, entry.rights.clone()));
         }
         found.reverse();
         found.truncate(TRIED_MAX);
@@ -60,12 +63,18 @@ impl Cache {
         self.entries.get(name).map(|entry| entry.until_ms)
     }
 
-    pub(super) fn insert(&mut self, certificate: Arc<Certificate>, domains: DomainSet, until_ms: u64, unix_ms: u64) {
+    pub(super) fn insert(
+        &mut self,
+        certificate: Arc<Certificate>,
+        (domains, rights): (DomainSet, Rights),
+        until_ms: u64,
+        unix_ms: u64,
+    ) {
         if self.max == 0 {
             return;
         }
         self.uses += 1;
-        let entry = Entry { domains, until_ms, used: self.uses, certificate };
+        let entry = Entry { domains, rights, until_ms, used: self.uses, certificate };
         let name = entry.certificate.name.clone();
         if self.entries.len() >= self.max && !self.entries.contains_key(&name) {
             // What is over goes first.

@@ -38,7 +38,7 @@ pub use self::link::Signed;
 use self::cache::Cache;
 use self::fetch::Fetches;
 use self::request::{Request, Step};
-use super::{Certificate, KeyType, Revocations, Rule};
+use super::{Certificate, KeyType, Revocations, Rights, Rule};
 use crate::Moment;
 
 /// One origin may have this part of the packets that wait: an eighth.
@@ -173,6 +173,8 @@ pub struct Accepted {
     pub certificate: Arc<Certificate>,
     /// The domains in which it is trusted.
     pub domains: DomainSet,
+    /// What its signer may announce, as the certificates of the chain restrict it.
+    pub rights: Rights,
 }
 
 /// The outcome for one packet.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::link::{Link, Signed};
 use super::{Accepted, DomainSet, Origin, Outcome, Rejection, Validator};
 use crate::Moment;
-use crate::{Certificate, Rule};
+use crate::{Certificate, Rights, Rule};
 use byname_wire::Name;
 
 /// A packet, and the certificates of its chain so far.
@@ -44,8 +44,9 @@ impl Validator {
             match self.find(&request, now) {
                 Ok(Some(accepted)) => {
                     self.keep(&request, &accepted, now);
+                    let rights = restricted(accepted.rights, &request.chain);
                     let certificate = request.chain.first().cloned().unwrap_or(accepted.certificate);
-                    return Step::Done(Ok(Accepted { certificate, domains: accepted.domains }), request);
+                    return Step::Done(Ok(Accepted { certificate, domains: accepted.domains, rights }), request);
                 }
                 Ok(None) => {
                     let locator = request.top.locator.clone();
@@ -89,9 +90,9 @@ impl Validator {
             return Err(if own { Rejection::UnknownAnchor(name) } else { Rejection::Loop(name) });
         }
         let mut rejection = None;
-        for (certificate, valid_in) in self.cache.found(&top.locator, now.unix_ms) {
+        for (certificate, valid_in, rights) in self.cache.found(&top.locator, now.unix_ms) {
             match self.check(top, domains.intersection(valid_in), &certificate, now) {
-                Ok(domains) => return Ok(Some(Accepted { certificate, domains })),
+                Ok(domains) => return Ok(Some(Accepted { certificate, domains, rights })),
                 Err(why) => rejection = Some(why),
             }
         }
@@ -110,7 +111,10 @@ impl Validator {
         for place in domains.places() {
             for anchor in self.domains[place].anchors.iter().filter(|anchor| top.names(anchor)) {
                 match self.check(top, DomainSet::one(place), anchor, now) {
-                    Ok(domains) => return Ok(Some(Accepted { certificate: Arc::new(anchor.clone()), domains })),
+                    Ok(domains) => {
+                        let rights = Rights::default().within(anchor.announces.as_ref());
+                        return Ok(Some(Accepted { certificate: Arc::new(anchor.clone()), domains, rights }));
+                    }
                     Err(why) => rejection = Some(why),
                 }
             }
@@ -168,9 +172,16 @@ impl Validator {
     fn keep(&mut self, request: &Request, end: &Accepted, now: Moment) {
         let end_until_ms = self.cache.until_ms(&end.certificate.name).unwrap_or(end.certificate.not_after_ms);
         let mut until_ms = end_until_ms.min(end.certificate.not_after_ms);
+        let mut rights = end.rights.clone();
         for certificate in request.chain.iter().rev() {
             until_ms = until_ms.min(certificate.not_after_ms);
-            self.cache.insert(Arc::clone(certificate), end.domains, until_ms, now.unix_ms);
+            rights = rights.within(certificate.announces.as_ref());
+            self.cache.insert(Arc::clone(certificate), (end.domains, rights.clone()), until_ms, now.unix_ms);
         }
     }
+}
+
+/// Rights with what all certificates of a chain restrict.
+fn restricted(rights: Rights, chain: &[Arc<Certificate>]) -> Rights {
+    chain.iter().fold(rights, |rights, certificate| rights.within(certificate.announces.as_ref()))
 }

@@ -53,6 +53,17 @@ impl World {
         certificate
     }
 
+    /// Issues a certificate that binds prefixes.
+    fn issue_bound(&mut self, identity: &str, issuer: &str, announces: &[&str]) {
+        let signer = self.signer(issuer);
+        let key = self.key(identity, KeyType::Ecdsa);
+        let moment = |ms: i64| Duration::from_millis(NOW.unix_ms.saturating_add_signed(ms));
+        let terms = Terms { issuer: Component::generic(b"test"), version: 7, valid: (moment(-DAY_MS), moment(DAY_MS)) };
+        let announces: Vec<Name> = announces.iter().map(|uri| name(uri)).collect();
+        let packet = crate::issue_bound(key.name(), key.spki(), &signer, terms, Some(&announces)).expect("signed");
+        self.packets.insert(identity.to_owned(), packet);
+    }
+
     fn issue(&mut self, identity: &str, issuer: &str) -> Certificate {
         self.issue_for(identity, issuer, (-DAY_MS, DAY_MS))
     }
@@ -117,6 +128,33 @@ fn a_chain_is_followed_once_and_then_known() {
     assert!(matches!(begin(&mut validator, &own, 1, NOW), Begun::Done(Ok(_))));
     let counters = validator.counters();
     assert_eq!((counters.accepted, counters.rejected, counters.waited, counters.interests), (3, 0, 1, 2));
+}
+
+#[test]
+fn what_a_certificate_binds_restricts_all_below_it() {
+    let mut world = World::default();
+    let anchor = world.issue("/net", "/net");
+    world.issue_bound("/net/site", "/net", &["/video", "/song"]);
+    // It binds a prefix that its own issuer may not announce.
+    world.issue_bound("/net/site/r1", "/net/site", &["/video/r1", "/bank"]);
+    world.issue("/net/site/r2", "/net/site");
+    world.issue("/net/r3", "/net");
+    let mut validator = validator(anchor, Limits::default());
+    let mut rights = |router: &str| {
+        let packet = world.data(&format!("{router}/said"), router);
+        run(&mut validator, &world, &packet).0.expect("trusted");
+        // Now from the cache.
+        let Begun::Done(Ok(accepted)) = begin(&mut validator, &packet, 300, NOW) else { panic!("not known") };
+        accepted.rights
+    };
+    let permits = |rights: &Rights, uri: &str| rights.permits(name(uri).as_ref());
+    let r1 = rights("/net/site/r1");
+    assert!(permits(&r1, "/video/r1/a"));
+    assert!(["/video", "/song", "/bank", "/"].iter().all(|uri| !permits(&r1, uri)));
+    // The chain of this one ends at a certificate in the cache.
+    let r2 = rights("/net/site/r2");
+    assert!(permits(&r2, "/video") && permits(&r2, "/song/x") && !permits(&r2, "/bank"));
+    assert!(rights("/net/r3").are_all());
 }
 
 #[test]

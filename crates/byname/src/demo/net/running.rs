@@ -174,7 +174,7 @@ fn make_keys(plan: &Plan, folder: &Path) -> anyhow::Result<()> {
     let anchor = new_anchor(&anchor, &NETWORK.parse()?, NewType::Ed25519)?;
     for router in 0..plan.shape.graph.nodes() {
         let own = Keys::new(Some(keys(folder, router)))?;
-        of_router(&own, &prefix(router).parse()?, &anchor, (NewType::Ed25519, KEY_DAYS))?;
+        of_router(&own, &prefix(router).parse()?, &anchor, (NewType::Ed25519, KEY_DAYS), None)?;
     }
     Ok(())
 }

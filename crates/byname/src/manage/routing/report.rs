@@ -3,7 +3,7 @@
 
 use byname_routing::explain::{Explanation, WayUse};
 use byname_routing::status::{HelloState, PrefixStatus, RouterStatus, Status as CoreStatus};
-use byname_routing::trees::{Place, PlaceNeighbour};
+use byname_routing::trees::{Changes, Place, PlaceNeighbour};
 use byname_wire::{Component, Name};
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,8 @@ pub struct Status {
     pub flooded: u64,
     pub over_limit: u64,
     pub denied: u64,
+    /// Announcements that the certificate of their router, or the trust schema, does not permit.
+    pub outside_rights: u64,
     pub links_down: u64,
     pub links_damped: u64,
 }
@@ -75,6 +77,8 @@ pub struct RouterSeen {
     pub cost: Option<u64>,
     pub nexthops: Vec<Nexthop>,
     pub prefixes: usize,
+    /// Number of prefixes that it announces and may not, at most 64.
+    pub outside_rights: usize,
     pub stale: bool,
     /// If it is a neighbour: the links that it tells of, without those to this router.
     pub links: Vec<FarLink>,
@@ -141,6 +145,12 @@ pub struct TreePlace {
     pub label: Option<String>,
     /// Number of earlier labels that are still valid.
     pub earlier_labels: usize,
+    /// How often another router became the root, since the start.
+    pub root_changes: u64,
+    /// How often the way to the same root led through another router.
+    pub repairs: u64,
+    /// How often this router got a label.
+    pub labelings: u64,
     pub neighbors: Vec<TreeNeighbor>,
 }
 
@@ -155,24 +165,27 @@ pub struct TreeNeighbor {
     pub secure: bool,
 }
 
-/// The places on all trees.
-pub fn trees(places: &[Place]) -> Vec<TreePlace> {
+/// The places on all trees, and how often each has changed.
+pub fn trees(places: &[Place], changes: &[Changes]) -> Vec<TreePlace> {
     let neighbor = |of: &PlaceNeighbour| TreeNeighbor {
         router: of.router.to_string(),
         face_id: of.face.0,
         parent: of.is_parent,
         secure: of.secret.is_some(),
     };
-    let place = |place: &Place| TreePlace {
+    let place = |(place, changes): (&Place, &Changes)| TreePlace {
         tree: place.tree.0,
         root: place.root.to_string(),
         cost: place.cost,
         nodes: place.nodes,
         label: place.label.map(|label| label.to_string()),
         earlier_labels: place.earlier_labels(),
+        root_changes: changes.roots,
+        repairs: changes.parents,
+        labelings: changes.labels,
         neighbors: place.neighbours.iter().map(neighbor).collect(),
     };
-    places.iter().map(place).collect()
+    places.iter().zip(changes).map(place).collect()
 }
 
 /// Some prefixes, and the encoded name after which the next ones come.
@@ -192,6 +205,8 @@ pub struct Explained {
     pub prefix: Option<String>,
     pub local: Option<Local>,
     pub exits: Vec<ExplainedExit>,
+    /// Announcements that are refused, because their routers may not make them.
+    pub outside_rights: Vec<Outside>,
     pub ways: Vec<Way>,
     pub nexthops: Vec<Nexthop>,
 }
@@ -202,6 +217,8 @@ pub struct Explained {
 pub struct Local {
     pub faces: Vec<Nexthop>,
     pub announced: bool,
+    /// Whether this router's certificate and the trust schema permit it.
+    pub within_rights: bool,
     pub rule: Option<String>,
 }
 
@@ -215,6 +232,14 @@ pub struct ExplainedExit {
     pub stale: bool,
     pub accepted: bool,
     pub rule: Option<String>,
+}
+
+/// An announcement that its router may not make.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Outside {
+    pub router: String,
+    pub prefix: String,
 }
 
 /// A way to a router that announces the prefix.
@@ -260,6 +285,7 @@ impl Status {
             flooded: counters.flooded,
             over_limit: counters.over_limit,
             denied: counters.denied,
+            outside_rights: counters.outside_rights,
             links_down: counters.links_down,
             links_damped: counters.links_damped,
         }
@@ -300,6 +326,7 @@ fn seen(status: &CoreStatus, router: &RouterStatus) -> RouterSeen {
         cost: router.cost,
         nexthops: router.nexthops.iter().map(|hop| Nexthop { face_id: hop.face.0, cost: hop.cost }).collect(),
         prefixes: router.prefixes,
+        outside_rights: router.outside_rights,
         stale: router.is_stale,
         links: reaches.iter().map(|(router, cost)| FarLink { router: router.to_string(), cost: *cost }).collect(),
     }
@@ -349,6 +376,9 @@ impl Explained {
             accepted: exit.is_accepted,
             rule: exit.rule.as_ref().map(ToString::to_string),
         });
+        let outside = explanation.outside_rights.iter();
+        let outside =
+            outside.map(|(router, prefix)| Outside { router: router.to_string(), prefix: prefix.to_string() });
         let ways = explanation.ways.iter().map(|way| Way {
             neighbor: way.neighbour.to_string(),
             face_ids: way.faces.iter().map(|face| face.0).collect(),
@@ -363,6 +393,7 @@ impl Explained {
         let local = explanation.local.as_ref().map(|local| Local {
             faces: local.faces.iter().map(nexthop).collect(),
             announced: local.is_announced,
+            within_rights: local.is_within_rights,
             rule: local.rule.as_ref().map(ToString::to_string),
         });
         Explained {
@@ -370,6 +401,7 @@ impl Explained {
             prefix: explanation.prefix.as_ref().map(Name::to_string),
             local,
             exits: exits.collect(),
+            outside_rights: outside.collect(),
             ways: ways.collect(),
             nexthops: explanation.installed.iter().map(nexthop).collect(),
         }

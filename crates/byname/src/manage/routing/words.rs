@@ -46,8 +46,14 @@ pub fn status(status: &Status) -> String {
     row(
         "refused",
         format!(
-            "{} not trusted, {} malformed, {} repeated, {} in floods, {} above limits, {} by rules",
-            status.untrusted, status.malformed, status.replayed, status.flooded, status.over_limit, status.denied
+            "{} not trusted, {} malformed, {} repeated, {} in floods, {} above limits, {} by rules, {} outside rights",
+            status.untrusted,
+            status.malformed,
+            status.replayed,
+            status.flooded,
+            status.over_limit,
+            status.denied,
+            status.outside_rights
         ),
     );
     out
@@ -68,6 +74,11 @@ pub fn trees(trees: &[TreePlace]) -> String {
         let _ = writeln!(
             out,
             "tree {id} root {root} cost {cost}, {nodes} {routers} here and below, label {label}{earlier}"
+        );
+        let _ = writeln!(
+            out,
+            "  since the start: another root {} times, repaired {} times, labelled {} times",
+            tree.root_changes, tree.repairs, tree.labelings
         );
         for neighbor in neighbors {
             let role = if neighbor.parent { "parent" } else { "child" };
@@ -108,7 +119,11 @@ pub fn routers(routers: &[RouterSeen]) -> String {
     let line = |r: &RouterSeen| {
         let cost = r.cost.map_or_else(|| "not reachable".to_owned(), |cost| format!("cost {cost}"));
         let stale = if r.stale { ", of its earlier start" } else { "" };
-        format!("{} {cost}, nexthops {}, {} prefixes{stale}\n", r.router, nexthops(&r.nexthops), r.prefixes)
+        let outside = match r.outside_rights {
+            0 => String::new(),
+            count => format!(", {count} refused that it may not announce"),
+        };
+        format!("{} {cost}, nexthops {}, {} prefixes{stale}{outside}\n", r.router, nexthops(&r.nexthops), r.prefixes)
     };
     routers.iter().map(line).collect()
 }
@@ -125,12 +140,23 @@ pub fn prefixes(prefixes: &[Prefix]) -> String {
 /// Why a name goes where it goes.
 pub fn explained(explained: &Explained) -> String {
     let mut out = String::new();
+    let refused = explained.outside_rights.iter().map(|outside| {
+        let (router, prefix) = (&outside.router, &outside.prefix);
+        format!("  refused: {router} announces {prefix}, and its certificate or the trust schema does not permit it\n")
+    });
+    let refused: String = refused.collect();
     let Some(prefix) = &explained.prefix else {
-        return format!("no router of the network announces {} or a prefix of it\n", explained.name);
+        return format!("no router of the network announces {} or a prefix of it\n{refused}", explained.name);
     };
-    let _ = writeln!(out, "{} is below {prefix}", explained.name);
+    let _ = write!(out, "{} is below {prefix}\n{refused}", explained.name);
     if let Some(local) = &explained.local {
-        let told = if local.announced { "the network is told" } else { "the network is not told" };
+        let told = match (local.announced, local.within_rights) {
+            (true, _) => "the network is told",
+            (false, true) => "the network is not told",
+            (false, false) => {
+                "the network is not told: this router's certificate or the trust schema does not permit it"
+            }
+        };
         let _ =
             writeln!(out, "  this host serves it, on faces {}; {told}{}", nexthops(&local.faces), rule(&local.rule));
     }

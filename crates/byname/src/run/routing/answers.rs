@@ -55,7 +55,7 @@ impl Answers {
             }
             (b"neighbors", None) => serde_json::to_vec(&report::neighbors(&core.status(), |face| faces.uri(face))),
             (b"routers", None) => serde_json::to_vec(&report::routers(&core.status())),
-            (b"trees", None) => serde_json::to_vec(&report::trees(core.places())),
+            (b"trees", None) => serde_json::to_vec(&report::trees(core.places(), core.tree_changes())),
             (b"prefixes", Some(after)) => {
                 let after = NameRef::new(after.value).ok()?;
                 let after = Some(after).filter(|after| !after.is_empty());

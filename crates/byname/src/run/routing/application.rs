@@ -230,7 +230,7 @@ impl Application {
 
     fn tell_validity(&mut self, (id, verdict): Checked<ValidationId>) {
         let validity = match verdict {
-            Ok(()) => Validity::Trusted,
+            Ok(rights) => Validity::Trusted(rights),
             Err(rejection) => Validity::Refused(rejection.to_string()),
         };
         self.tell(Event::Validated { id, validity });
@@ -269,7 +269,7 @@ impl Application {
             let name = certificate.name.as_ref();
             interest.name == name || interest.can_be_prefix && interest.name.is_prefix_of(&name)
         };
-        if let Some(certificate) = self.identity.certificate.as_ref().filter(is_asked_for) {
+        if let Some(certificate) = self.identity.served().find(is_asked_for) {
             return Some(certificate.packet.to_vec());
         }
         let settled = (self.registrations.confirmed(), self.registrations.is_settled());
@@ -340,15 +340,16 @@ impl Application {
 
     fn use_identity(&mut self, identity: Identity) {
         let validator = match self.config.routing.insecure {
-            true => Ok(None),
-            false => identity.validator(&self.config.routing.network).map(Some),
+            true => None,
+            false => Some(identity.validator()),
         };
-        match (validator, identity.signer()) {
-            (Ok(validator), Ok(signer)) => {
+        match identity.signer() {
+            Ok(signer) => {
                 for id in self.checks.replace(validator) {
                     self.tell(Event::Validated { id, validity: Validity::Refused("the keys have changed".to_owned()) });
                 }
                 self.core.set_signer(signer);
+                self.tell(Event::Command(Command::SetRights(identity.own_rights())));
                 let name = identity.certificate.as_ref().map(|certificate| certificate.name.to_string());
                 tracing::info!(certificate = name.as_deref().unwrap_or("none"), "routing has new keys");
                 let others = !identity.believes_like(&self.identity);
@@ -363,7 +364,7 @@ impl Application {
                     self.tell(Event::Command(Command::Recheck));
                 }
             }
-            (Err(error), _) | (_, Err(error)) => tracing::warn!("the router keeps its keys: {error:#}"),
+            Err(error) => tracing::warn!("the router keeps its keys: {error:#}"),
         }
     }
 

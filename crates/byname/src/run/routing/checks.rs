@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use byname_trust::validator::{Begun, Counters, DomainSet, Origin, Outcome, Rejection, RequestId, Signed};
-use byname_trust::{Moment, Validator};
+use byname_trust::{Moment, Rights, Rule, Validator};
 use byname_wire::interest::InterestBuilder;
 use byname_wire::{Data, Name, NameRef};
 
@@ -17,8 +17,8 @@ pub struct Checks<P> {
     waiting: HashMap<RequestId, P>,
 }
 
-/// A packet that was checked.
-pub type Checked<P> = (P, Result<(), Rejection>);
+/// A packet that was checked, and what its signer may announce.
+pub type Checked<P> = (P, Result<Rights, Rejection>);
 
 impl<P> Checks<P> {
     /// Checks with this validator; `None` believes everything.
@@ -40,11 +40,11 @@ impl<P> Checks<P> {
         of: P,
         now: Moment,
     ) -> Option<Checked<P>> {
-        let Some(validator) = &mut self.validator else { return Some((of, Ok(()))) };
+        let Some(validator) = &mut self.validator else { return Some((of, Ok(Rights::default()))) };
         let hint = validator.hints_packet_name().then(|| name.to_name());
         let origin = Origin { face, forwarding_hint: hint.into_iter().collect() };
         match validator.begin(signed, DomainSet::one(0), origin, now) {
-            Begun::Done(outcome) => Some((of, verdict(outcome))),
+            Begun::Done(outcome) => Some((of, verdict(outcome, validator))),
             Begun::Waiting(id) => {
                 self.waiting.insert(id, of);
                 None
@@ -86,8 +86,9 @@ impl<P> Checks<P> {
 
     /// Packets whose check has ended.
     pub fn done(&mut self) -> Vec<Checked<P>> {
-        let done = self.validator.as_mut().map(Validator::take_done).unwrap_or_default();
-        let own = |(id, outcome)| self.waiting.remove(&id).map(|of| (of, verdict(outcome)));
+        let Some(validator) = &mut self.validator else { return Vec::new() };
+        let done = validator.take_done();
+        let own = |(id, outcome)| self.waiting.remove(&id).map(|of| (of, verdict(outcome, validator)));
         done.into_iter().filter_map(own).collect()
     }
 
@@ -102,6 +103,14 @@ impl<P> Checks<P> {
     }
 }
 
-fn verdict(outcome: Outcome) -> Result<(), Rejection> {
-    outcome.map(drop)
+/// The rights of a trusted packet's signer: as the certificates of its chain and the schema restrict them.
+fn verdict(outcome: Outcome, validator: &Validator) -> Result<Rights, Rejection> {
+    let accepted = outcome?;
+    let certificate = accepted.certificate.name.as_ref();
+    let schemas = validator.domains().iter().filter_map(|domain| match &domain.rule {
+        Rule::Schema(schema) => Some(schema),
+        _ => None,
+    });
+    // There is one domain.
+    Ok(schemas.fold(accepted.rights, |rights, schema| rights.judged_by(schema, certificate)))
 }

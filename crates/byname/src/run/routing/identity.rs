@@ -1,16 +1,18 @@
 //! This router's key, and whom it believes.
 //!
 //! A folder has the certificate of the network's anchor, and this router's key with its certificate. The rules are those
-//! of ndn-dv's trust schema: the anchor signs certificates of routers, and a router signs what is under its own name.
+//! of ndn-dv's trust schema: the anchor signs certificates of routers, and a router signs what is under its own name. The
+//! configuration can name another schema. Then the anchor may have a name above that of the network, and the folder may
+//! have certificates between the anchor's and the router's.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use byname_control::config::{Config, Finding, Routing};
+use byname_control::config::{Config, Finding, Routing, RoutingProtocol};
 use byname_trust::schema::Schema;
 use byname_trust::validator::{Domain, Limits};
-use byname_trust::{Certificate, Revocations, Rule, Signer, Validator};
+use byname_trust::{Certificate, Revocations, Rights, Rule, Signer, Validator};
 use byname_wire::Name;
 
 use crate::key::folder::{Entry, Folder};
@@ -18,6 +20,9 @@ use crate::key::router_identity;
 
 /// A certificate that ends within this time is warned of.
 pub const RENEWAL: Duration = Duration::from_secs(14 * 24 * 3600);
+
+/// Most certificates of the folder beside the router's own and the anchors'.
+const OTHERS_MAX: usize = 64;
 
 /// Signs for this router, and knows whom to believe.
 pub struct Identity {
@@ -27,6 +32,10 @@ pub struct Identity {
     pub certificate: Option<Certificate>,
     /// The network's anchors.
     anchors: Vec<Certificate>,
+    /// Other certificates of the folder: those between anchors and routers.
+    others: Vec<Certificate>,
+    /// Who may sign what. `None`: without security, everybody.
+    schema: Option<Arc<Schema>>,
     revocations: Revocations,
 }
 
@@ -42,9 +51,12 @@ impl Identity {
                 key: None,
                 certificate: None,
                 anchors: Vec::new(),
+                others: Vec::new(),
+                schema: None,
                 revocations: Revocations::default(),
             });
         }
+        let schema = schema(config)?;
         let named = (!routing.keys.as_os_str().is_empty()).then(|| config.folder.join(&routing.keys));
         let folder = Folder::new(named)?;
         let entries = folder.entries()?;
@@ -66,9 +78,11 @@ impl Identity {
         let anchors: Vec<Certificate> = entries
             .iter()
             .map(|entry| &entry.certificate)
-            .filter(|of| of.identity() == routing.network && of.is_self_signed() && of.is_valid_at(unix_ms))
+            .filter(|of| is_anchor(of, routing) && of.is_valid_at(unix_ms))
             .cloned()
             .collect();
+        let is_other = |of: &&Certificate| of.name != own.certificate.name && !of.is_self_signed();
+        let others = entries.iter().map(|entry| &entry.certificate).filter(is_other).take(OTHERS_MAX).cloned().collect();
         anyhow::ensure!(
             !anchors.is_empty(),
             "{path} has no valid certificate of the anchor of {}; `byname key network` puts one there",
@@ -76,7 +90,8 @@ impl Identity {
         );
         let locator = own.signer()?.key_name().cloned().unwrap_or_default();
         let key = Some((locator, own.private_key()?));
-        Ok(Identity { key, certificate: Some(own.certificate.clone()), anchors, revocations })
+        let certificate = Some(own.certificate.clone());
+        Ok(Identity { key, certificate, anchors, others, schema: Some(schema), revocations })
     }
 
     /// Signs what this router says. Without security, that is a digest.
@@ -103,12 +118,38 @@ impl Identity {
     }
 
     /// Checks what other routers say. Without security it is not asked.
-    pub fn validator(&self, network: &Name) -> anyhow::Result<Validator> {
-        let rule = Rule::Schema(Arc::new(Schema::compile(&schema(network))?));
-        let domain = Domain { anchors: self.anchors.clone(), rule };
-        let limits = Limits { depth_max: 2, packet_name_as_hint: true, ..Limits::default() };
-        let known = self.certificate.iter().cloned();
-        Ok(Validator::new(vec![domain], self.revocations.clone(), limits).with_certificates(known))
+    pub fn validator(&self) -> Validator {
+        let domain = |schema: &Arc<Schema>| Domain {
+            anchors: self.anchors.clone(),
+            rule: Rule::Schema(Arc::clone(schema)),
+        };
+        let limits = Limits { packet_name_as_hint: true, ..Limits::default() };
+        let known = self.served().cloned();
+        Validator::new(self.schema.iter().map(domain).collect(), self.revocations.clone(), limits)
+            .with_certificates(known)
+    }
+
+    /// The certificates that others may ask this router for.
+    pub fn served(&self) -> impl Iterator<Item = &Certificate> {
+        self.certificate.iter().chain(&self.others)
+    }
+
+    /// What this router may announce, by its own certificate and the schema. The certificates between it and the anchor
+    /// restrict it, too, if they are in the folder.
+    pub fn own_rights(&self) -> Rights {
+        let mut rights = Rights::default();
+        let mut at = self.certificate.as_ref();
+        // Each is signed by the next one; certificates in a circle end with their number.
+        for _ in 0..=self.others.len() {
+            let Some(certificate) = at else { break };
+            rights = rights.within(certificate.announces.as_ref());
+            let locator = certificate.data().signature.info.key_locator;
+            at = locator.and_then(|locator| self.others.iter().find(|other| other.is_located_by(locator)));
+        }
+        match (&self.schema, &self.certificate) {
+            (Some(schema), Some(certificate)) => rights.judged_by(schema, certificate.name.as_ref()),
+            _ => rights,
+        }
     }
 
     /// Whether both have the same certificate, and believe the same routers.
@@ -122,7 +163,7 @@ impl Identity {
         let anchors = |identity: &Identity| -> Vec<Name> {
             identity.anchors.iter().map(|certificate| certificate.name.clone()).collect()
         };
-        anchors(self) == anchors(other) && self.revocations == other.revocations
+        anchors(self) == anchors(other) && self.schema == other.schema && self.revocations == other.revocations
     }
 }
 
@@ -160,8 +201,32 @@ fn last(name: &Name) -> String {
         .unwrap_or_default()
 }
 
+/// Whether a certificate is an anchor of the network. With a schema of its own, the network may be below the anchor.
+fn is_anchor(of: &Certificate, routing: &Routing) -> bool {
+    let identity = of.identity();
+    let is_above = match routing.schema.as_os_str().is_empty() {
+        true => identity == routing.network,
+        false => identity.as_ref().is_prefix_of(&routing.network.as_ref()),
+    };
+    is_above && of.is_self_signed()
+}
+
+/// The trust schema of the configuration, or else that of ndn-dv.
+fn schema(config: &Config) -> anyhow::Result<Arc<Schema>> {
+    let routing = &config.routing;
+    if routing.schema.as_os_str().is_empty() {
+        return Ok(Arc::new(Schema::compile(&schema_of_dv(&routing.network, routing.protocol))?));
+    }
+    let path = config.folder.join(&routing.schema);
+    Ok(Arc::new(Schema::load(&path).with_context(|| format!("the trust schema {}", path.display()))?))
+}
+
 /// The trust schema of ndn-dv for a network with this name. It judges names without version and segment.
-fn schema(network: &Name) -> String {
+fn schema_of_dv(network: &Name, protocol: RoutingProtocol) -> String {
+    let group = match protocol {
+        RoutingProtocol::Main => "PFS",
+        RoutingProtocol::Dv2 => "PSD",
+    };
     let components: Vec<String> =
         network.as_ref().components().map(|c| format!("\"{}\"", &Name::default().join(c).to_string()[1..])).collect();
     format!(
@@ -169,11 +234,55 @@ fn schema(network: &Name) -> String {
 #network: {}
 #router: #network/router
 #said: /"localhop"/#router/"32=DV"/"32=ADV"/_ <= #router_cert
-#prefixes: #network/"32=DV"/"32=PFS"/#router/_/_ <= #router_cert
+#prefixes: #network/"32=DV"/"32={group}"/#router/_/_ <= #router_cert
 #network_cert: #network/#KEY
 #router_cert: #router/"32=DV"/#KEY <= #network_cert
 #KEY: "KEY"/_/_/_
 "#,
         components.join("/")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The schema in the documentation.
+    fn documented() -> Arc<Schema> {
+        let page = include_str!("../../../../../docs/routing.md");
+        let (_, text) = page.split_once("```text\n#network").expect("the page has a schema");
+        let (text, _) = text.split_once("```").expect("a block ends");
+        Arc::new(Schema::compile(&format!("#network{text}")).expect("a schema"))
+    }
+
+    #[test]
+    fn the_documented_schema_says_who_may_announce_what() {
+        let rights = |router: &str| {
+            let certificate: Name = format!("/example/{router}/32=DV/KEY/1/example/v=2").parse().expect("a name");
+            Rights::default().judged_by(&documented(), certificate.as_ref())
+        };
+        let permits = |router: &str, prefix: &str| rights(router).permits(prefix.parse::<Name>().expect("a name").as_ref());
+        assert!(permits("r1", "/video/r1") && permits("r2", "/video/r2") && permits("r1", "/bank"));
+        assert!(!permits("r2", "/bank") && !permits("r2", "/video/r1") && !permits("r1", "/") && !permits("r1", "/bank/a"));
+    }
+
+    #[test]
+    fn the_documented_schema_has_what_routers_need() {
+        let (schema, standard) = (documented(), schema_of_dv(&"/example".parse().expect("a name"), RoutingProtocol::Main));
+        let standard = Schema::compile(&standard).expect("a schema");
+        let router = "/example/r1/32=DV/KEY/1/example/v=2";
+        for (packet, signer) in [
+            ("/localhop/example/r1/32=DV/32=ADV/32=HELLO", router),
+            ("/localhop/example/r1/32=DV/32=ADV/t=7", router),
+            ("/example/32=DV/32=PFS/example/r1/t=7/seq=1", router),
+            ("/example/32=DV/32=PFS/example/r1/t=7/32=SNAP", router),
+            (router, "/example/KEY/1/self/v=1"),
+            ("/localhop/example/r2/32=DV/32=ADV/t=7", router),
+            ("/example/32=DV/32=PFS/example/r2/t=7/seq=1", router),
+        ] {
+            let [packet, signer] = [packet, signer].map(|uri| uri.parse::<Name>().expect("a name"));
+            let verdicts = [&*schema, &standard].map(|schema| schema.permits(packet.as_ref(), signer.as_ref()));
+            assert_eq!(verdicts, [!packet.to_string().contains("r2"); 2], "{packet}");
+        }
+    }
 }

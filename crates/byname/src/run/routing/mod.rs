@@ -141,10 +141,11 @@ impl Routing {
         self.boot = (now_ms / 1_000).max(self.boot + 1);
         let clock = Clock::start();
         let settings = settings::of_protocol(config, self.boot, settings::own_uris(config))?;
+        let settings = byname_routing::Config { rights: identity.own_rights(), ..settings };
         let core = Router::new(settings, identity.signer()?, clock.now()).context("[routing]")?;
         let validator = match config.routing.insecure {
             true => None,
-            false => Some(identity.validator(&config.routing.network)?),
+            false => Some(identity.validator()),
         };
         // Congestion marks are for those who can slow down. Local fields are asked for by a command, as others do.
         let mut stream = StreamConfig::default();
@@ -226,6 +227,7 @@ pub fn can_follow(old: &Config, new: &Config) -> bool {
         routing.neighbors.clear();
         routing.policy.clear();
         routing.keys = PathBuf::new();
+        routing.schema = PathBuf::new();
         routing.tree_priority = 0;
         routing
     };
@@ -246,6 +248,7 @@ mod tests {
         let old = parse("");
         for text in [
             "keys = \"/k\"",
+            "schema = \"/s\"",
             "tree_priority = 7",
             "policy = [\"accept deny origin /n/b\"]",
             "[[routing.neighbor]]\nface = \"udp4://192.0.2.1:6363\"",

@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use byname_control::config::{Config, Finding};
+use byname_control::config::{Config, Finding, RoutingProtocol};
 use byname_routing::Policy;
-use byname_routing::config::{self, Alternatives, Damping, Hello, Limits, Timing};
+use byname_routing::config::{self, Alternatives, Damping, Hello, Limits, ProtocolVersion, Timing};
 use byname_routing::event::NeighbourSettings;
 use byname_routing::trees;
 
@@ -17,6 +17,10 @@ pub fn of_protocol(config: &Config, boot: u64, uris: Vec<String>) -> anyhow::Res
     let routing = &config.routing;
     let misses = routing.hello_misses.min(usize::from(u8::MAX)) as u8;
     let settings = config::Config {
+        version: match routing.protocol {
+            RoutingProtocol::Main => ProtocolVersion::Main,
+            RoutingProtocol::Dv2 => ProtocolVersion::Dv2,
+        },
         seed: rand::random(),
         software: format!("byname {}", env!("BYNAME_VERSION")),
         uris,

@@ -9,7 +9,7 @@ use byname_wire::Interest;
 use super::*;
 use crate::security::{Module, Refusal, Rule, TimeWindow, TrustedSigner};
 use byname_trust::validator::{Domain, Limits};
-use byname_trust::{Certificate, KeyType, NewKey, Revocations, Terms, Validator, issue};
+use byname_trust::{Certificate, KeyType, NewKey, Revocations, Terms, Validator, issue, issue_bound};
 
 /// An anchor, and keys with their certificates.
 struct Network {
@@ -26,6 +26,17 @@ impl Network {
         let valid = (now - Duration::from_secs(60), now + Duration::from_secs(86_400));
         let terms = Terms { issuer: Component::generic(b"net"), version: 1, valid };
         issue(key.name(), key.spki(), self.anchor.signer(), terms).expect("signed")
+    }
+
+    /// A member whose certificate binds prefixes.
+    fn bound_member(&self, identity: &str, announces: &[&str]) -> (Signer, Vec<u8>) {
+        let key = NewKey::generate(&name(identity), KeyType::Ecdsa).expect("a key");
+        let now = Duration::from_millis(START.unix_ms);
+        let valid = (now - Duration::from_secs(60), now + Duration::from_secs(86_400));
+        let terms = Terms { issuer: Component::generic(b"net"), version: 1, valid };
+        let announces: Vec<Name> = announces.iter().map(|uri| name(uri)).collect();
+        let packet = issue_bound(key.name(), key.spki(), self.anchor.signer(), terms, Some(&announces));
+        (Signer::from_pkcs8(key.name().clone(), key.pkcs8()).expect("a signer"), packet.expect("signed"))
     }
 
     fn member(&self, identity: &str) -> (Signer, Vec<u8>) {
@@ -108,6 +119,24 @@ fn a_neighbour_registers_after_its_certificate_was_fetched_from_it() {
         .map(|entry| entry.name.to_string())
         .collect();
     assert_eq!(prefixes, ["/net/alice", "/net/alice/app"]);
+}
+
+#[test]
+fn an_application_registers_only_what_its_certificate_binds() {
+    let network = Network::new();
+    // A prefix outside its identity gives it nothing: what a certificate binds only takes rights away.
+    let (alice, certificate) = network.bound_member("/net/alice", &["/net/alice/video", "/net/bob"]);
+    let mut router = network.router(Vec::new());
+    let first = registration(&alice, "/net/alice/video/1", router.now.unix_ms);
+    assert!(router.send(&first, NEIGHBOUR).is_none(), "it waits");
+    router.wanted();
+    assert!(router.management.certificate_news(&certificate, router.now));
+    assert_eq!(router.answers()[0].code, 200);
+    for (later, outside) in ["/net/alice", "/net/alice/song", "/net/bob", "/"].into_iter().enumerate() {
+        let command = registration(&alice, outside, router.now.unix_ms + 1 + later as u64);
+        let refused = router.send(&command, NEIGHBOUR).expect("answered");
+        assert_eq!((refused.code, refused.text), (403, Refusal::OutsidePrefixes.to_string()), "{outside}");
+    }
 }
 
 #[test]

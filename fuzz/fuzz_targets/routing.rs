@@ -8,7 +8,7 @@ use byname_routing::trees::Message;
 use byname_routing::trees::message::{Entry, PUBLIC_KEY_BYTES, RouterKey, Span};
 use byname_routing::version::Main;
 use byname_routing::{Action, Command, Config, Event, Hello, NeighbourSettings, Policy, Router, Validity};
-use byname_trust::{Moment, Signer};
+use byname_trust::{Moment, Rights, Signer};
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::{Interest, InterestBuilder};
 use byname_wire::{Component, FaceId, Label, Name, NameRef, TreeId};
@@ -173,6 +173,12 @@ impl Stage {
         self.carry_out();
     }
 
+    /// Now and then, a signer may announce only some prefixes.
+    fn rights(&self) -> Rights {
+        let bound = (self.nonce % 3 == 0).then(|| [prefix(4), prefix(5)].into());
+        Rights::default().within(bound.as_ref())
+    }
+
     fn carry_out(&mut self) {
         while let Some(action) = self.router.next_action() {
             match action {
@@ -186,7 +192,10 @@ impl Stage {
                 Action::Validate { id, .. } => {
                     let is_trusted = self.untrusted == 0;
                     self.untrusted = self.untrusted.saturating_sub(1);
-                    let validity = if is_trusted { Validity::Trusted(Rights::default()) } else { Validity::Refused(String::new()) };
+                    let validity = match is_trusted {
+                        true => Validity::Trusted(self.rights()),
+                        false => Validity::Refused(String::new()),
+                    };
                     self.router.handle(Event::Validated { id, validity }, self.now);
                 }
                 Action::Register { prefix, face: Some(_), .. } => {
@@ -251,6 +260,7 @@ fn step(stage: &mut Stage, step: Step) {
                 multiplier: 3,
                 boot: BOOT + u64::from(boot),
                 number: u64::from(number),
+                receiver: (number % 4 == 3).then(|| router_name(number)),
                 uris: if uri { vec![format!("udp4://10.0.0.{number}:6363")] } else { Vec::new() },
             };
             let name = format!("/localhop{}/32=DV/32=ADV/32=HELLO", router_name(router));

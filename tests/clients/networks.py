@@ -40,6 +40,7 @@ class NdndRouter:
         self.directory, self.name, self.netns, self.port = directory, name, netns, 6363
         self.socket_path = directory / f"{name}.sock"
         self.neighbours: list[str] = []
+        self.caches = True
         self.keys: Path | None = None
         self.processes: list[subprocess.Popen[bytes]] = []
 
@@ -69,6 +70,8 @@ class NdndRouter:
                 "websocket": {"enabled": False},
             },
             "fw": {"threads": 1},
+            # Nothing is cached where a test wants each fetch to go through the network.
+            "tables": {"content_store": {"capacity": 1024, "admit": self.caches, "serve": self.caches}},
         })
         wait_until(self.socket_path.exists, "ndnd's socket", 10)
         trust = {"keychain": "insecure", "trust_anchors": []}
@@ -108,13 +111,15 @@ class BynameRouter(Router):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.neighbours: list[str] = []
+        # Further settings of [routing].
+        self.routing = ""
         self.keys: Path | None = None
 
     def config(self) -> str:
         trust = f'keys = "{self.keys}"' if self.keys else "insecure = true"
         routing = (
             f'[routing]\nnetwork = "{NETWORK}"\nname = "{NETWORK}/{self.name}"\n{trust}\nmulticast = false\n'
-            f'advertise_interval = "{ADVERTISE_MS} ms"\ndead_interval = "{DEAD_MS} ms"\n'
+            f'advertise_interval = "{ADVERTISE_MS} ms"\ndead_interval = "{DEAD_MS} ms"\n{self.routing}'
         )
         links = "".join(f'[[routing.neighbor]]\nface = "{uri.replace("udp:", "udp4:")}"\n' for uri in self.neighbours)
         return super().config() + routing + links
@@ -203,11 +208,12 @@ def keys_for(directory: Path, kinds: list[str], names: list[str], bound: list[st
 def network(
     directory: Path, kinds: list[str], edges: list[tuple[int, int]], with_keys: bool = False,
     cut: tuple[int, int] | None = None, extra_config: str = "", bound: list[str] | None = None,
+    routing: str = "", caches: bool = True,
 ) -> Iterator[Network]:
     """Routers of these kinds, `byname` or `ndnd`, with a link for each edge. The first end of an edge names the other.
 
     The link `cut` is down when the routers start. `extra_config` is for byname's. The certificates of ndnd's routers bind the
-    prefixes `bound`.
+    prefixes `bound`. `routing` are further settings of byname's routing. Without `caches`, no router answers from its store.
     """
     spaces = [f"bnet-{os.getpid()}-{i}" for i in range(len(kinds))]
     with contextlib.ExitStack() as stack:
@@ -220,8 +226,12 @@ def network(
             _ip("-n", space, "link", "set", "lo", "up")
             if kind == "ndnd":
                 routers.append(NdndRouter(directory, name, space))
+                routers[-1].caches = caches
             else:
-                routers.append(BynameRouter(directory, name=name, netns=space, extra_config=extra_config))
+                config = extra_config + ("" if caches else "[tables]\ncs_serve = false\n")
+                env = {"STATE_DIRECTORY": str(directory / f"{name}-state")}
+                routers.append(BynameRouter(directory, name=name, netns=space, extra_config=config, env=env))
+                routers[-1].routing = routing
             routers[-1].keys = keys / name if keys else None
         made = Network(routers)
         for number, (near, far) in enumerate(edges):

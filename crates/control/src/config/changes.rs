@@ -242,7 +242,8 @@ fn of_rights(notes: &mut Notes<'_>, old: &Config, new: &Config, applicable: &mut
 
 fn of_routing(notes: &mut Notes<'_>, old: &Routing, new: &Routing, applicable: &mut Routing) {
     compare!(notes, "routing.", (old, new, applicable), Routing {
-        network => None, name => None, keys => None, insecure => None, multicast => None, advertise_interval => None,
+        network => None, name => None, protocol => None, keys => None, schema => None, insecure => None, multicast => None,
+        advertise_interval => None,
         dead_interval => None, hello_interval => None, hello_misses => None, hold_down => None,
         damping => None, alternatives => None, policy => None, trees => None, tree_priority => None, neighbors_max => None,
         routers_max => None,

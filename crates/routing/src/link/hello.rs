@@ -9,6 +9,8 @@
 //! - A hello is Data in the parameters of an Interest, signed like a sync Interest, instead of a packet with a shared
 //!   secret. Its name is one that ndn-dv's trust schema permits to the router's key.
 //! - A hello has its sender's start and a number that grows, so that no hello can be repeated by others.
+//! - On a link that many share, each router has a session with each other one, and all hear all hellos. So a hello names its
+//!   receiver there. Otherwise, one that says "I do not hear you" to one router would take the links to all others down.
 //! - A neighbour that has never said hello counts as working ([`HelloState::Silent`]): it may be ndnd, which does not
 //!   know hellos. Its sync Interests show that it lives.
 //! - On a busy machine, hellos come late now and then. So there are two times. After the detection time, the link is
@@ -18,8 +20,8 @@
 //! - A neighbour that was heard a moment ago is sent hellos in the short interval, although the session is down: one lost
 //!   packet shall not make a link wait for a second.
 
-use byname_wire::DecodeError;
 use byname_wire::tlv::{self, Reader};
+use byname_wire::{DecodeError, Name, NameRef};
 
 use crate::config::Hello as Settings;
 use crate::note::DownReason;
@@ -33,6 +35,8 @@ const MULTIPLIER: u64 = 509;
 const BOOT: u64 = 511;
 const NUMBER: u64 = 513;
 const URI: u64 = 515;
+/// Even, so that those who do not know it skip it.
+const RECEIVER: u64 = 516;
 
 /// Most URIs that are read from a hello.
 const URIS_MAX: usize = 4;
@@ -64,6 +68,9 @@ pub struct Hello {
     pub boot: u64,
     /// Grows with each hello of that start.
     pub number: u64,
+    /// The router that it is for, on a link that many share. There, all hear it, and one without the receiver's number
+    /// could be for any of them.
+    pub receiver: Option<Name>,
     /// URIs of the sender.
     pub uris: Vec<String>,
 }
@@ -84,6 +91,7 @@ impl Hello {
         tlv::push_nni(&mut out, MULTIPLIER, u64::from(self.multiplier));
         tlv::push_nni(&mut out, BOOT, self.boot);
         tlv::push_nni(&mut out, NUMBER, self.number);
+        self.receiver.iter().for_each(|receiver| tlv::push_tlv(&mut out, RECEIVER, receiver.value()));
         self.uris.iter().take(URIS_MAX).for_each(|uri| tlv::push_tlv(&mut out, URI, uri.as_bytes()));
         out
     }
@@ -94,13 +102,14 @@ impl Hello {
     /// A [`DecodeError`].
     pub fn decode(content: &[u8]) -> Result<Self, DecodeError> {
         let mut numbers = [None; 7];
-        let mut uris = Vec::new();
+        let (mut receiver, mut uris) = (None, Vec::new());
         let mut reader = Reader::new(content);
         while let Some(tlv) = reader.next_tlv()? {
             match tlv.typ {
                 STATE..=NUMBER if tlv.typ % 2 == 1 => {
                     numbers[((tlv.typ - STATE) / 2) as usize] = Some(tlv::decode_nni(tlv.typ, tlv.value)?);
                 }
+                RECEIVER => receiver = Some(NameRef::new(tlv.value)?.to_name()),
                 URI if tlv.value.len() > URI_BYTES_MAX => return Err(DecodeError::BadValue(URI)),
                 URI if uris.len() < URIS_MAX => {
                     let uri = std::str::from_utf8(tlv.value).map_err(|_| DecodeError::BadValue(URI))?;
@@ -130,6 +139,7 @@ impl Hello {
             multiplier: multiplier.ok_or(DecodeError::BadValue(MULTIPLIER))?,
             boot: number(BOOT)?,
             number: number(NUMBER)?,
+            receiver,
             uris,
         })
     }
@@ -390,6 +400,7 @@ impl Session {
             multiplier: settings.multiplier,
             boot,
             number,
+            receiver: None,
             uris: Vec::new(),
         })
     }

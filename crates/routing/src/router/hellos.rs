@@ -28,6 +28,14 @@ impl Router {
         // Only sync Interests make links. On a link that many share, most hellos are for others.
         let link = self.routers.find(&router).and_then(|id| self.neighbours.get(&id)?.link(face));
         let Some(link) = link.filter(|link| !link.is_at_rest) else { return };
+        let is_for_us = match &hello.receiver {
+            Some(receiver) => *receiver == self.config.router,
+            // A neighbour that has lost another one tells that one so. It says no more than that it knows no number.
+            None => !link.is_group || hello.your_discriminator != 0,
+        };
+        if !is_for_us {
+            return;
+        }
         if !link.session.may_take(&hello) {
             self.counters.replayed += u64::from(hello.your_discriminator == 0);
             return;
@@ -62,7 +70,7 @@ impl Router {
         }
         let now_ms = self.now_ms();
         let mut hellos: Vec<(FaceId, Hello)> = Vec::new();
-        for neighbour in self.neighbours.values_mut() {
+        for (id, neighbour) in &mut self.neighbours {
             for link in neighbour.links.iter_mut().filter(|link| !link.is_at_rest) {
                 let number = self.hello_number + 1;
                 let jitter = self.random.random();
@@ -71,6 +79,7 @@ impl Router {
                 self.hello_number = number;
                 if self.multicast.contains(&link.face) {
                     hello.uris = self.config.uris.clone();
+                    hello.receiver = Some(self.routers.name(*id).to_name());
                 }
                 hellos.push((link.face, hello));
             }

@@ -10,9 +10,7 @@ use byname_control::fib_writer::FibWriter;
 use byname_control::mgmt::Moment;
 use byname_control::security::{Signer, TrustedSigner, VerifyingKey};
 use byname_control::tags::message::{self, DescriptorList, Update};
-use byname_control::tags::{
-    NeighborKeys, OwnGeneration, OwnNeighbor, OwnTree, TagLimits, TagRouting, TagRoutingError,
-};
+use byname_control::tags::{NeighborKeys, OwnGeneration, OwnNeighbor, OwnTree, TagLimits, TagRouting, TagRoutingError};
 use byname_forward::FaceId;
 use byname_forward::tables::Tables;
 use byname_lookup::Control;
@@ -33,13 +31,35 @@ const SILENCE_MS: u64 = 10 * 60_000;
 #[derive(Arbitrary, Debug)]
 enum Action {
     /// Other trees. Each bit is a neighbour.
-    Trees { first: u8, second: u8, is_generation: bool, is_settled: bool },
+    Trees {
+        first: u8,
+        second: u8,
+        is_generation: bool,
+        is_settled: bool,
+    },
     /// An update of a neighbour, or of somebody else.
-    Hear { face: u8, tree: u8, session: u8, sequence: u8, knows_echo: bool, told: Told, is_signed: bool },
+    Hear {
+        face: u8,
+        tree: u8,
+        session: u8,
+        sequence: u8,
+        knows_echo: bool,
+        told: Told,
+        is_signed: bool,
+    },
     /// Bytes instead of an update.
-    Bytes { face: u8, bytes: Vec<u8>, is_signed: bool },
+    Bytes {
+        face: u8,
+        bytes: Vec<u8>,
+        is_signed: bool,
+    },
     /// An answer to an update of this router.
-    Answer { which: u8, session: u8, code: u8, is_signed: bool },
+    Answer {
+        which: u8,
+        session: u8,
+        code: u8,
+        is_signed: bool,
+    },
     Advertise(Vec<u8>),
     Withdraw(Vec<u8>),
     RemoveFace(u8),

@@ -392,9 +392,8 @@ fn a_router_announces_only_what_certificate_and_schema_permit() {
     let file = keys.path().join("net.trust");
     std::fs::write(&file, SCHEMA).expect("written");
     let far = start(&keys, "b", &[]);
-    let _servers = ["/video/b", "/bank"].map(|prefix| {
-        far.serve(&format!("ping-server --announce {prefix}"), &format!("{prefix}/ping"), b"")
-    });
+    let _servers = ["/video/b", "/bank"]
+        .map(|prefix| far.serve(&format!("ping-server --announce {prefix}"), &format!("{prefix}/ping"), b""));
     let with = |schema: &str| of("a", &key_of(&keys, "a"), &[far.port]).replacen("multicast", schema, 1);
     let near = Router::start_with(&with(&format!("schema = \"{}\"\nmulticast", file.display())));
     wait_until("the route that the schema permits", || has_route(&near, "/video/b/ping"));

@@ -90,7 +90,9 @@ impl fmt::Display for Note {
             Note::RouterRestarted { router, boot } => write!(f, "the router {router} has restarted, at {boot}"),
             Note::Tree { tree, change } => match change {
                 Change::Root(root) => write!(f, "tree {}: the root is {root} now", tree.0),
-                Change::Parent(parent) => write!(f, "tree {}: repaired, the way to the root is through {parent}", tree.0),
+                Change::Parent(parent) => {
+                    write!(f, "tree {}: repaired, the way to the root is through {parent}", tree.0)
+                }
                 Change::Label { label, is_first: true } => {
                     write!(f, "tree {}: this router is on it, with the label {label}", tree.0)
                 }

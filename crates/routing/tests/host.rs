@@ -286,8 +286,15 @@ fn hello_on(host: &Host, face: FaceId) -> Option<Hello> {
 fn answer_hello(host: &mut Host, face: FaceId, state: HelloState, number: u64, uris: &[&str]) {
     let own = hello_on(host, face).expect("a hello was sent");
     let uris = uris.iter().map(|uri| (*uri).to_owned()).collect();
-    let hello =
-        Hello { state, my_discriminator: face.0, your_discriminator: own.my_discriminator, number, receiver: None, uris, ..own };
+    let hello = Hello {
+        state,
+        my_discriminator: face.0,
+        your_discriminator: own.my_discriminator,
+        number,
+        receiver: None,
+        uris,
+        ..own
+    };
     let data = DataBuilder::new(name("/localhop/net/a/32=DV/32=ADV/32=HELLO")).content(hello.encode());
     host.hear("/localhop/net/32=DV/32=ADS/32=HELLO", &data, face.0);
 }

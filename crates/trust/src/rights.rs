@@ -164,6 +164,43 @@ mod tests {
         assert!(!permits("/video/r2") && !permits("/song") && !permits("/song/x/y") && !permits("/"));
     }
 
+    /// The schema in the documentation, for the network `/example`.
+    fn documented() -> Arc<Schema> {
+        let page = include_str!("../../../docs/routing.md");
+        let (_, text) = page.split_once("```text\n#network").expect("the page has a schema");
+        let (text, _) = text.split_once("```").expect("a block ends");
+        Arc::new(Schema::compile(&format!("#network{text}")).expect("a schema"))
+    }
+
+    #[test]
+    fn the_documented_schema_says_who_may_announce_what() {
+        let permits = |router: &str, prefix: &str| {
+            let certificate = name(&format!("/example/{router}/32=DV/KEY/1/example/v=2"));
+            Rights::default().judged_by(&documented(), certificate.as_ref()).permits(name(prefix).as_ref())
+        };
+        assert!(permits("r1", "/video/r1") && permits("r2", "/video/r2") && permits("r1", "/bank"));
+        assert!(!permits("r2", "/bank") && !permits("r2", "/video/r1"));
+        assert!(!permits("r1", "/") && !permits("r1", "/bank/a"));
+    }
+
+    #[test]
+    fn the_documented_schema_permits_what_routers_say_of_themselves() {
+        let schema = documented();
+        let (anchor, router) = ("/example/KEY/1/self/v=1", "/example/r1/32=DV/KEY/1/example/v=2");
+        for (packet, signer) in [
+            ("/localhop/example/r1/32=DV/32=ADV/32=HELLO", router),
+            ("/localhop/example/r1/32=DV/32=ADV/t=7", router),
+            ("/example/32=DV/32=PFS/example/r1/t=7/seq=1", router),
+            ("/example/32=DV/32=PFS/example/r1/t=7/32=SNAP", router),
+            (router, anchor),
+        ] {
+            assert!(schema.permits(name(packet).as_ref(), name(signer).as_ref()), "{packet}");
+            let of_other = packet.replace("r1", "r2");
+            let forged = schema.permits(name(&of_other).as_ref(), name(signer).as_ref());
+            assert_eq!(forged, signer == anchor, "{of_other}");
+        }
+    }
+
     #[test]
     fn what_is_encoded_is_decoded() {
         for prefixes in [vec![], vec![name("/")], vec![name("/a/32=b/v=7"), name("/%00/c")]] {

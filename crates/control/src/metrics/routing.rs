@@ -59,7 +59,11 @@ impl RoutingCounts {
         to.counter("routing_links_damped", "Times that a link flapped, and was left alone", self.links_damped)?;
         to.gauge("routing_trees", "Trees on which this router has a label", self.trees)?;
         let changes = self.tree_changes.iter().map(|(what, count)| ([("type", word(what))], *count));
-        to.family("routing_tree_changes", "Changes of trees: of the root, of the way there, of this router's label", changes)?;
+        to.family(
+            "routing_tree_changes",
+            "Changes of trees: of the root, of the way there, of this router's label",
+            changes,
+        )?;
         to.counter("routing_fetches_failed", "Objects of other routers that did not arrive", self.fetches_failed)?;
         to.counter("routing_commands_refused", "Commands about routes that were refused", self.commands_refused)?;
         to.counter(

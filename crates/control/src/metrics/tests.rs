@@ -90,6 +90,7 @@ fn snapshot(faces: u64) -> Snapshot {
         routing: Some(RoutingCounts {
             packets: vec![("in", "hello", 35)],
             refused: vec![("untrusted", 36)],
+            tree_changes: vec![("root", 38)],
             certificate_ends_s: Some(37),
             ..RoutingCounts::default()
         }),

@@ -531,8 +531,7 @@ impl Authorizer {
         // What a certificate binds are prefixes to announce. Other commands are not about that.
         let chain_of_rib = chain.filter(|_| module == Module::Rib);
         let rights = chain_of_rib.map(|accepted| accepted.rights.clone()).unwrap_or_default();
-        let mut authorized =
-            Authorized { key_name: key_name.cloned(), all_names: false, prefixes: Vec::new(), rights };
+        let mut authorized = Authorized { key_name: key_name.cloned(), all_names: false, prefixes: Vec::new(), rights };
         for (i, rule) in self.rules.iter().enumerate().filter(|(_, rule)| applies(rule, module, scope)) {
             let is_chain = chain.is_some_and(|accepted| rule.signer.has_chain(accepted));
             // Rules for everybody apply to signers with a key, too.

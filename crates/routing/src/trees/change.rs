@@ -35,7 +35,8 @@ impl Changes {
     /// Compares two places on one tree, counts the differences, and returns them.
     pub(super) fn compare(&mut self, before: Option<&Place>, now: &Place) -> Vec<Change> {
         let mut changes = Vec::new();
-        let parent = |place: &Place| place.neighbours.first().filter(|first| first.is_parent).map(|of| of.router.clone());
+        let parent =
+            |place: &Place| place.neighbours.first().filter(|first| first.is_parent).map(|of| of.router.clone());
         if let Some(before) = before {
             if before.root != now.root {
                 self.roots += 1;
@@ -50,5 +51,53 @@ impl Changes {
             self.labels += 1;
         }
         changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use byname_wire::{FaceId, TreeId};
+
+    use super::super::PlaceNeighbour;
+    use super::*;
+
+    fn place(root: &str, parent: Option<&str>, label: Option<u32>) -> Place {
+        let neighbour = |router: &str, is_parent| PlaceNeighbour {
+            router: router.parse().expect("a name"),
+            face: FaceId(300),
+            is_parent,
+            secret: None,
+        };
+        let parent = parent.map(|parent| neighbour(parent, true));
+        Place {
+            tree: TreeId(1),
+            root: root.parse().expect("a name"),
+            cost: 1,
+            nodes: 1,
+            label: label.map(Label::new),
+            neighbours: parent.into_iter().chain([neighbour("/net/child", false)]).collect(),
+            generations: Vec::new(),
+            tables: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_differs_is_told_once() {
+        let name = |uri: &str| uri.parse::<Name>().expect("a name");
+        let mut changes = Changes::default();
+        let alone = place("/net/me", None, None);
+        assert_eq!(changes.compare(None, &alone), []);
+        // Another root is no repair, although there is a parent now.
+        let below = place("/net/a", Some("/net/b"), Some(5));
+        let label = |number, is_first| Change::Label { label: Label::new(number), is_first };
+        assert_eq!(changes.compare(Some(&alone), &below), [Change::Root(name("/net/a")), label(5, true)]);
+        assert_eq!(changes.compare(Some(&below), &below), []);
+        let repaired = place("/net/a", Some("/net/c"), Some(9));
+        assert_eq!(changes.compare(Some(&below), &repaired), [Change::Parent(name("/net/c")), label(9, false)]);
+        // A label that is lost for a while is no news; the next one is.
+        let without = place("/net/a", Some("/net/c"), None);
+        assert_eq!(changes.compare(Some(&repaired), &without), []);
+        assert_eq!(changes.compare(Some(&without), &repaired), [label(9, false)]);
+        assert_eq!(changes, Changes { roots: 1, parents: 1, labels: 3 });
     }
 }

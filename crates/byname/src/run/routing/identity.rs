@@ -82,7 +82,8 @@ impl Identity {
             .cloned()
             .collect();
         let is_other = |of: &&Certificate| of.name != own.certificate.name && !of.is_self_signed();
-        let others = entries.iter().map(|entry| &entry.certificate).filter(is_other).take(OTHERS_MAX).cloned().collect();
+        let others =
+            entries.iter().map(|entry| &entry.certificate).filter(is_other).take(OTHERS_MAX).cloned().collect();
         anyhow::ensure!(
             !anchors.is_empty(),
             "{path} has no valid certificate of the anchor of {}; `byname key network` puts one there",
@@ -119,10 +120,8 @@ impl Identity {
 
     /// Checks what other routers say. Without security it is not asked.
     pub fn validator(&self) -> Validator {
-        let domain = |schema: &Arc<Schema>| Domain {
-            anchors: self.anchors.clone(),
-            rule: Rule::Schema(Arc::clone(schema)),
-        };
+        let domain =
+            |schema: &Arc<Schema>| Domain { anchors: self.anchors.clone(), rule: Rule::Schema(Arc::clone(schema)) };
         let limits = Limits { packet_name_as_hint: true, ..Limits::default() };
         let known = self.served().cloned();
         Validator::new(self.schema.iter().map(domain).collect(), self.revocations.clone(), limits)
@@ -241,48 +240,4 @@ fn schema_of_dv(network: &Name, protocol: RoutingProtocol) -> String {
 "#,
         components.join("/")
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The schema in the documentation.
-    fn documented() -> Arc<Schema> {
-        let page = include_str!("../../../../../docs/routing.md");
-        let (_, text) = page.split_once("```text\n#network").expect("the page has a schema");
-        let (text, _) = text.split_once("```").expect("a block ends");
-        Arc::new(Schema::compile(&format!("#network{text}")).expect("a schema"))
-    }
-
-    #[test]
-    fn the_documented_schema_says_who_may_announce_what() {
-        let rights = |router: &str| {
-            let certificate: Name = format!("/example/{router}/32=DV/KEY/1/example/v=2").parse().expect("a name");
-            Rights::default().judged_by(&documented(), certificate.as_ref())
-        };
-        let permits = |router: &str, prefix: &str| rights(router).permits(prefix.parse::<Name>().expect("a name").as_ref());
-        assert!(permits("r1", "/video/r1") && permits("r2", "/video/r2") && permits("r1", "/bank"));
-        assert!(!permits("r2", "/bank") && !permits("r2", "/video/r1") && !permits("r1", "/") && !permits("r1", "/bank/a"));
-    }
-
-    #[test]
-    fn the_documented_schema_has_what_routers_need() {
-        let (schema, standard) = (documented(), schema_of_dv(&"/example".parse().expect("a name"), RoutingProtocol::Main));
-        let standard = Schema::compile(&standard).expect("a schema");
-        let router = "/example/r1/32=DV/KEY/1/example/v=2";
-        for (packet, signer) in [
-            ("/localhop/example/r1/32=DV/32=ADV/32=HELLO", router),
-            ("/localhop/example/r1/32=DV/32=ADV/t=7", router),
-            ("/example/32=DV/32=PFS/example/r1/t=7/seq=1", router),
-            ("/example/32=DV/32=PFS/example/r1/t=7/32=SNAP", router),
-            (router, "/example/KEY/1/self/v=1"),
-            ("/localhop/example/r2/32=DV/32=ADV/t=7", router),
-            ("/example/32=DV/32=PFS/example/r2/t=7/seq=1", router),
-        ] {
-            let [packet, signer] = [packet, signer].map(|uri| uri.parse::<Name>().expect("a name"));
-            let verdicts = [&*schema, &standard].map(|schema| schema.permits(packet.as_ref(), signer.as_ref()));
-            assert_eq!(verdicts, [!packet.to_string().contains("r2"); 2], "{packet}");
-        }
-    }
 }

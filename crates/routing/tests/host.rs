@@ -250,6 +250,7 @@ fn a_neighbour_on_a_shared_link_gets_a_face_of_its_own() {
         my_discriminator: 5,
         your_discriminator: own.my_discriminator,
         number: 9,
+        receiver: None,
         uris: vec!["udp4://192.0.2.8:6363".to_owned()],
         ..own
     };

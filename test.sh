@@ -31,7 +31,8 @@ while (($#)); do
 done
 ((${#parts[@]})) || parts=(fmt clippy doc unit dpdk models guide clients python dashboard deny package)
 
-say() { printf '\n== %s\n' "$*"; }
+# The headings of parts say when each began, in minutes and seconds.
+say() { printf '\n== %s (%d:%02d)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
 setup_job= setup_log=$(mktemp) log=$(mktemp) skipped=$(mktemp)
 release_job= release_log=$(mktemp) models_job= models_log=$(mktemp)
 trap 'kill $setup_job $release_job $models_job 2>/dev/null || true

@@ -177,7 +177,7 @@ fn flat_names_change_by_commands_and_the_changes_outlive_the_router() {
     assert!(refused.code == 6 && refused.stderr.contains("[[flat]]"), "{}", refused.stderr);
     assert_eq!(router.json("flat list").as_array().map(Vec::len), Some(3));
     // A new process, and one that takes over.
-    router = router.restart("TERM");
+    router = router.restart("-TERM");
     assert_eq!(router.json("flat list"), listed);
     assert_eq!((way(&router), router.reaches("/objects/a")), ("/up/2".into(), true));
     router.restart_by_command();

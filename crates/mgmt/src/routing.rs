@@ -81,6 +81,16 @@ element! {
 }
 
 element! {
+    /// An entry of the dataset `flat/list`: a flat name that commands have changed.
+    FlatChange = types::FLAT_CHANGE, {
+        /// The namespace's prefix and the flat name.
+        name: Name = tlv::types::NAME,
+        /// The name whose route it follows. `None`: it counts as unknown.
+        label: Option<Name> = types::ROUTE_LABEL,
+    }
+}
+
+element! {
     /// An entry of the dataset `strategy-choice/list`.
     StrategyChoice = types::STRATEGY_CHOICE, {
         /// The namespace.

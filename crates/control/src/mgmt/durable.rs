@@ -31,7 +31,8 @@ use super::{Management, Moment};
 use crate::rib::{JournalEntry, Returning, Rib, Route};
 use crate::state::Change;
 use crate::state::records::{
-    AdvertisementRecord, ContentStoreRecord, FaceRecord, RouteRecord, Snapshot, StrategyRecord, layer, maker,
+    AdvertisementRecord, ContentStoreRecord, FaceRecord, FlatRecord, RouteRecord, Snapshot, StrategyRecord, layer,
+    maker,
 };
 
 /// A face that is not on demand.
@@ -208,6 +209,15 @@ impl Durable {
         });
     }
 
+    /// Notes a change of a flat name. `None`: it is as in its file again.
+    pub fn flat(&mut self, name: &Name, to: Option<&Option<Name>>) {
+        self.touch();
+        self.push(match to {
+            Some(label) => Change::Flat(FlatRecord { name: name.clone(), label: label.clone() }),
+            None => Change::ForgetFlat(name.clone()),
+        });
+    }
+
     /// Notes settings of the content store that a command has changed.
     pub fn content_store(&mut self, capacity: Option<u64>, admit: Option<bool>, serve: Option<bool>) {
         let kept = &mut self.content_store;
@@ -288,6 +298,7 @@ impl Management {
             restored.dropped += of_face.len();
             self.durable.push(Change::ForgetFace(number));
         }
+        restored.dropped += self.restore_flat(records.flat);
         self.rib.keep_journal(true);
         restored
     }

@@ -261,7 +261,7 @@ fn carry_out(command: Command, connection: &Connection) -> anyhow::Result<u8> {
         Command::Key(args) => key::run(args),
         Command::Keygen(args) => keygen::run(args),
         Command::Table(args) => table::run(args),
-        Command::Flat(args) => flat::run(args, &connection),
+        Command::Flat(args) => flat::run(args, connection),
         Command::Trees(args) => trees::run(args),
         Command::Manage(command) => command.run(&mut connection.connect()?).map(|()| exit::OK),
         Command::Top(args) => top::run(args, connection),

@@ -10,7 +10,7 @@
 
 mod direct;
 mod in_flight;
-mod lines;
+pub mod lines;
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -432,6 +432,20 @@ fn writers_take_turns_and_a_late_one_is_fenced() {
     .expect("a runtime");
 }
 
+#[test]
+fn the_demonstration_runs() {
+    let output = Command::new(PROGRAM).args(["demo", "fleet"]).stdin(Stdio::null()).output().expect("start byname");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if stderr.contains("needs etcd in the path") {
+        println!("skipped: etcd is missing (on Debian: apt install etcd-server)");
+        return;
+    }
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    for part in ["3 of 3 live nodes have it", "a ping is answered without etcd", "geneva has no route any more"] {
+        assert!(stdout.contains(part), "{part}: {stdout}");
+    }
+}
+
 /// Time from a change of a group, which is one key, until the FIB of every router shows it. Prints p50 and p99.
 #[test]
 fn a_changed_group_is_soon_in_all_tables() {

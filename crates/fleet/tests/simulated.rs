@@ -413,3 +413,78 @@ fn no_node_ever_has_rules_of_no_revision() {
     // The faults happened, and agents reached the intent in between.
     assert!(applied > 1_000 && held > 1_000 && reread > 200 && settled > 200, "{applied} {held} {reread} {settled}");
 }
+
+/// Keys and values that somebody has damaged: an agent changes nothing while there is one, does not keep more than it may, and
+/// goes on when they are gone.
+#[test]
+fn damaged_keys_and_values_are_held_and_bounded() {
+    const KEYS_MAX: usize = 40;
+    let good: Vec<(Key, Vec<u8>)> = vec![
+        (Key::Head, Head { format: 1, by: "t".to_owned() }.encode()),
+        (Key::Link { node: label("r1"), link: label("a") }, Link { uri: "udp4://192.0.2.1:1".to_owned() }.encode()),
+        (
+            Key::Group { group: label("west"), node: label("r1") },
+            Group { nexthops: vec![Nexthop { link: label("a"), cost: 1 }] }.encode(),
+        ),
+        (Key::Route("/a".parse().unwrap()), Route { group: label("west"), inherit: true, capture: false }.encode()),
+    ];
+    let mut held = 0;
+    for seed in 0..300 {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut agent = Agent::new(Options { keys_max: KEYS_MAX, ..Options::new(space(), label("r1")) });
+        agent.router_connected(0, Vec::new(), Vec::new());
+        agent.snapshot(0, 1, Vec::new());
+        let mut written = BTreeSet::new();
+        let mut revision = 1;
+        for _ in 0..60 {
+            let (key, value) = &good[rng.random_range(0..good.len())];
+            let (mut key, mut value) = (space().key(key), value.clone());
+            let of = if rng.random() { &mut key } else { &mut value };
+            for _ in 0..rng.random_range(1..4) {
+                let at = rng.random_range(0..of.len());
+                match rng.random_range(0..4) {
+                    0 => of[at] = rng.random(),
+                    1 => of.truncate(at.max(1)),
+                    2 => of.insert(at, rng.random()),
+                    _ => of[at] ^= 1 << rng.random_range(0..8),
+                }
+            }
+            revision += 1;
+            written.insert(key.clone());
+            agent.events(0, &[Event { key, value: Some(value), revision }]);
+            if let Some((ticket, _)) = agent.next_change(0) {
+                assert_eq!(agent.report().held, None, "seed {seed}");
+                agent.done(0, ticket, Ok(()));
+            } else {
+                held += 1;
+            }
+        }
+        // Gone again. If there were too many, some were not kept, and the agent must read all again.
+        let too_many = agent.report().held.is_some_and(|held| held.contains("more than 40 keys"));
+        let mut events: Vec<Event> = written
+            .into_iter()
+            .map(|key| Event { key, value: None, revision: revision + 1 })
+            .chain(good.iter().map(|(key, value)| Event {
+                key: space().key(key),
+                value: Some(value.clone()),
+                revision: revision + 1,
+            }))
+            .collect();
+        if too_many {
+            events.retain(|event| event.value.is_some());
+            agent.snapshot(0, revision + 1, events);
+        } else {
+            agent.events(0, &events);
+        }
+        let mut changes = BTreeSet::new();
+        for now in [0, 100_000] {
+            while let Some((ticket, change)) = agent.next_change(now) {
+                changes.insert(format!("{change:?}"));
+                agent.done(now, ticket, Ok(()));
+            }
+        }
+        let report = agent.report();
+        assert_eq!((report.held, report.applied, report.routes), (None, revision + 1, 1), "seed {seed}: {changes:?}");
+    }
+    assert!(held > 1_000, "{held}");
+}

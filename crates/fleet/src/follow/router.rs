@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use byname_client::fetch::{Discovery, FetchOptions, Object};
 use byname_client::management::{LIFETIME, ManagementError, answered};
 use byname_client::{AsyncClient, CallError, ClientOptions, ConnectError};
 use byname_mgmt::{ControlParameters, FaceStatus, RibEntry, StrategyChoice, StrategyName, decode_list, origin};
@@ -344,7 +345,21 @@ async fn what_is(client: &AsyncClient, strategies: &mut SetByFleet) -> Result<Ex
 }
 
 async fn dataset(client: &AsyncClient, module: &str) -> Result<Vec<u8>, RouterError> {
-    Ok(client.fetch(&management_name(module, "list"), DATASET_BYTES_MAX).await?)
+    // The router has no metadata of its datasets, so nobody asks for it.
+    let object = client.find(&management_name(module, "list"), Discovery::Prefix).await?;
+    let options =
+        FetchOptions { bytes_max: DATASET_BYTES_MAX, segments_max: DATASET_BYTES_MAX, ..FetchOptions::default() };
+    let mut content = Vec::new();
+    match object {
+        Object::Single(packet) => content.extend_from_slice(packet.data().content),
+        Object::Segmented(name) => {
+            let mut fetching = client.fetch_segments(&name, options).await.map_err(CallError::from)?;
+            while let Some(chunk) = fetching.next().await {
+                content.extend_from_slice(chunk.map_err(CallError::from)?.content());
+            }
+        }
+    }
+    Ok(content)
 }
 
 async fn command(

@@ -169,6 +169,20 @@ impl Fleet {
         self.rng.random_range(0..count)
     }
 
+    /// The first intent: all links, and a group of them.
+    fn begin(&mut self) {
+        let mut changes = vec![(Key::Head, Some(Head { format: 1, by: String::new() }.encode()))];
+        for node in NODES.map(label) {
+            for (number, link) in ["a", "b", "c"].into_iter().enumerate() {
+                let key = Key::Link { node: node.clone(), link: label(link) };
+                changes.push((key, Some(Link { uri: format!("udp4://192.0.2.{number}:6363") }.encode())));
+            }
+            let nexthops = vec![Nexthop { link: label("a"), cost: 0 }];
+            changes.push((Key::Group { group: label("west"), node }, Some(Group { nexthops }.encode())));
+        }
+        self.etcd.write(changes);
+    }
+
     /// A change of the intent, of one to three keys.
     fn write(&mut self) {
         let mut changes = BTreeMap::new();
@@ -192,11 +206,18 @@ impl Fleet {
                     (Key::Group { group, node }, Some(Group { nexthops }.encode()))
                 }
                 6 => (Key::Group { group, node }, None),
-                7 if self.pick(6) == 0 => (Key::Route(prefix), Some(b"{".to_vec())),
+                7 if self.pick(12) == 0 => (Key::Route(prefix), Some(b"{".to_vec())),
                 7..=9 => (Key::Route(prefix), Some(Route { group, inherit: true, capture: false }.encode())),
                 _ => (Key::Route(prefix), None),
             };
             changes.insert(key, value);
+        }
+        // Somebody sees what is damaged, and soon repairs it.
+        let keys = &self.etcd.history.last().unwrap().0;
+        let damaged: Vec<Key> =
+            keys.iter().filter(|(_, (value, _))| value == b"{").map(|(key, _)| space().decode(key).unwrap()).collect();
+        if self.pick(2) == 0 {
+            changes.extend(damaged.into_iter().map(|key| (key, None)));
         }
         changes.insert(Key::Head, Some(Head { format: 1, by: String::new() }.encode()));
         self.etcd.write(changes.into_iter().collect());
@@ -213,9 +234,9 @@ impl Fleet {
     fn step(&mut self) {
         self.now += self.rng.random_range(0..400);
         let which = self.pick(3);
-        match self.pick(40) {
-            0..=2 => self.write(),
-            3..=5 => self.settle(),
+        match self.pick(60) {
+            0 | 1 => self.write(),
+            2..=5 => self.settle(),
             6 => self.nodes[which].watch = None,
             7 if self.pick(4) == 0 => self.etcd.compacted = self.etcd.history.len() - 1,
             // The agent is killed. What was under way is made or not.
@@ -310,11 +331,11 @@ impl Fleet {
             let routes = routes.map(|((prefix, uri), attributes)| (prefix.clone(), uri.clone(), *attributes)).collect();
             node.agent.router_connected(now, routes, Vec::new());
         } else if begins {
+            let unsettled = node.agent.report().unsettled;
             if let Some((ticket, change)) = node.agent.next_change(now) {
-                if matches!(change, Change::Unregister { .. }) && node.agent.report().unsettled == 0 {
+                if matches!(change, Change::Unregister { .. }) && node.agent.report().unsettled == unsettled {
                     self.settled_removals += 1;
                 }
-                let node = &mut self.nodes[which];
                 node.under_way.push_back((ticket, change));
             }
         } else if !node.under_way.is_empty() {
@@ -379,6 +400,7 @@ fn no_node_ever_has_rules_of_no_revision() {
     let (mut applied, mut held, mut reread, mut settled) = (0, 0, 0, 0);
     for seed in 0..60 {
         let mut fleet = Fleet::new(seed);
+        fleet.begin();
         for _ in 0..1_500 {
             fleet.step();
         }

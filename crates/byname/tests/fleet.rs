@@ -290,7 +290,7 @@ fn routers_follow_the_intent_and_a_link_that_fails() {
 #[test]
 fn routers_forward_without_etcd_and_without_agents() {
     let Some(mut fleet) = Fleet::start() else { return };
-    let _server = fleet.routers[1].serve("ping-server /video", "/video", b"");
+    let _server = fleet.routers[1].serve("ping-server /video", "/video/ping", b"");
     fleet.etcd.fleet("route add /video to-2");
     assert!(fleet.routers[0].reaches("/video"));
     let before = fleet.routes(0);
@@ -337,13 +337,14 @@ fn an_agent_that_comes_back_removes_what_is_left_and_nothing_else() {
     let (two, three) = (fleet.port(1), fleet.port(2));
     assert_eq!(fleet.routes(0), [format!("/kept {two} 10"), format!("/kept {three} 20")]);
     let router = &fleet.routers[0];
-    let own: Vec<String> = router
+    let mut own: Vec<String> = router
         .json("route list --origin static")
         .as_array()
         .expect("a list")
         .iter()
         .map(|route| format!("{} {}", route["prefix"].as_str().unwrap_or_default(), route["cost"]))
         .collect();
+    own.sort();
     assert_eq!(own, ["/mine 0", "/old 7"]);
     let strategies = router.ok("strategy list");
     assert!(

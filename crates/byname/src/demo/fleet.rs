@@ -47,6 +47,17 @@ pub fn run() -> anyhow::Result<()> {
     let _agents: Vec<Running> = agents.into_iter().collect::<anyhow::Result<_>>()?;
     println!("Beside each router runs `byname agent`, which follows an intent in etcd at {}.", etcd.url);
 
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let status: serde_json::Value = serde_json::from_str(&etcd.fleet(&["status", "--json"])?.1)?;
+        let nodes = status["nodes"].as_array().map_or(&[][..], Vec::as_slice);
+        if nodes.iter().filter(|node| node["connected"] == true).count() == NODES.len() {
+            break;
+        }
+        ensure!(Instant::now() < end, "the agents do not report");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+
     let port = |node| network.port(node);
     let intent = format!(
         "link add geneva direct udp4://127.0.0.1:{zurich}\nlink add geneva detour udp4://127.0.0.1:{lugano}\n\
@@ -131,8 +142,8 @@ impl Etcd {
 }
 
 fn agent(network: &Network, etcd: &Etcd, node: &str) -> anyhow::Result<Running> {
-    let mut command = byname(network, node, &["agent", "--node", node, "--etcd", &etcd.url, "--state"])?;
-    command.arg(network.folder().join(format!("{node}.agent.json"))).env("RUST_LOG", "error");
+    let mut command = byname(network, node, &["agent", "--node", node, "--etcd", &etcd.url])?;
+    command.arg("--state").arg(network.folder().join(format!("{node}.agent.json"))).env("RUST_LOG", "error");
     Ok(Running(command.spawn().context("cannot start an agent")?))
 }
 

@@ -45,7 +45,9 @@ pub async fn status(connection: &Connection, space: &Space, json: bool) -> anyho
     let by = head.and_then(|kv| Head::decode(&kv.value).ok()).map(|head| head.by);
     let nodes = nodes(connection, space).await?.into_iter().map(|(node, report)| Node {
         node: node.to_string(),
-        current: report.connected && revision.is_some_and(|revision| report.applied >= revision),
+        current: report.connected
+            && report.held.is_none()
+            && revision.is_some_and(|revision| report.applied >= revision),
         report,
     });
     let status = Status { revision, by, writing, nodes: nodes.collect() };

@@ -170,8 +170,9 @@ pub struct Agent {
     ready: VecDeque<Change>,
     urgent: VecDeque<Change>,
     suspended: BTreeMap<Arc<str>, u64>,
+    /// Oldest first. Those that `leftover_since` does not have like this are over.
     leftovers: VecDeque<Leftover>,
-    has_leftovers: BTreeSet<Name>,
+    leftover_since: BTreeMap<Name, i64>,
     retries: BTreeMap<Subject, Retry>,
     /// When the first of them may be due.
     retry_at: Option<u64>,
@@ -211,7 +212,7 @@ impl Agent {
             urgent: VecDeque::new(),
             suspended: BTreeMap::new(),
             leftovers: VecDeque::new(),
-            has_leftovers: BTreeSet::new(),
+            leftover_since: BTreeMap::new(),
             retries: BTreeMap::new(),
             retry_at: None,
             in_flight: HashMap::new(),
@@ -358,7 +359,7 @@ impl Agent {
         self.busy.clear();
         self.adds_in_flight = 0;
         self.leftovers.clear();
-        self.has_leftovers.clear();
+        self.leftover_since.clear();
         self.retries.clear();
         self.retry_at = None;
         self.added = 0;
@@ -400,7 +401,7 @@ impl Agent {
         }
         if self.retries.is_empty() {
             self.added = self.seen;
-            if self.leftovers.is_empty() && self.in_flight.is_empty() {
+            if self.leftover_since.is_empty() && self.in_flight.is_empty() {
                 self.applied = self.seen;
             }
         }
@@ -544,7 +545,10 @@ impl Agent {
                 let (missing, left) = self.compare(prefix);
                 if missing.is_empty() {
                     self.retries.remove(&subject);
-                    if !left.is_empty() && self.has_leftovers.insert(prefix.clone()) {
+                    if left.is_empty() {
+                        self.leftover_since.remove(prefix);
+                    } else if self.leftover_since.insert(prefix.clone(), self.seen) != Some(self.seen) {
+                        // A later revision counts: what is left over now may have been wanted since the earlier one.
                         let (prefix, deadline) = (prefix.clone(), now + self.options.grace_ms);
                         self.leftovers.push_back(Leftover { prefix, revision: self.seen, deadline });
                     }
@@ -570,12 +574,16 @@ impl Agent {
     /// Removes the oldest routes that are left over, if it is time. Returns whether the agent should look again.
     fn remove(&mut self, now: u64) -> bool {
         let Some(Leftover { prefix, revision, deadline }) = self.leftovers.front() else { return false };
+        if self.leftover_since.get(prefix) != Some(revision) {
+            self.leftovers.pop_front();
+            return true;
+        }
         let is_settled = self.intent.settled() >= *revision;
         if (!is_settled && now < *deadline) || self.busy.contains_key(&Subject::Routes(prefix.clone())) {
             return false;
         }
         let Some(Leftover { prefix, .. }) = self.leftovers.pop_front() else { return false };
-        self.has_leftovers.remove(&prefix);
+        self.leftover_since.remove(&prefix);
         let (missing, left) = self.compare(&prefix);
         if !missing.is_empty() {
             // Refused before: the prefix keeps what it has. When the routes are added, the rest is left over again.

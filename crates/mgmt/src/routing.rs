@@ -19,6 +19,8 @@ pub mod origin {
     pub const AUTOCONF: u64 = 66;
     /// NLSR and ndn-dv.
     pub const NLSR: u64 = 128;
+    /// The intent of a fleet, through its agent. byname's own.
+    pub const FLEET: u64 = 200;
     /// An administrator.
     pub const STATIC: u64 = 255;
 }

@@ -9,7 +9,7 @@
 //! a route that is not there succeeds, as in nfdc.
 
 mod direct;
-mod lines;
+pub mod lines;
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -111,7 +111,11 @@ fn changes_outlive_the_process() {
     assert_eq!(router.command("flat/set", &flat("/o/b", None)).code, 200);
     let mut told = Vec::new();
     let now = router.now;
-    router.management.hand_over(now, |snapshot| Ok::<(), ()>(told.push(snapshot))).expect("told");
+    let tell = |snapshot| {
+        told.push(snapshot);
+        Ok::<(), ()>(())
+    };
+    router.management.hand_over(now, tell).expect("told");
     let mut next = self::router(Authorizer::local_only());
     route(&mut next, "/up", NEIGHBOUR);
     for snapshot in told {

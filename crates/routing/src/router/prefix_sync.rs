@@ -9,7 +9,7 @@ use crate::action::Action;
 use crate::ids::{RouterId, SELF};
 use crate::routers::Known;
 use crate::sync::{Found, VECTOR_BYTES_MAX};
-use crate::tlv::{self, StateVectorEntry};
+use crate::tlv;
 
 use super::advertisements::FUTURE_SECONDS;
 use super::checks::Check;
@@ -31,29 +31,32 @@ impl Router {
             return;
         }
         let latest = self.clock.unix_seconds().saturating_add(FUTURE_SECONDS);
-        if vector.iter().flat_map(|entry| &entry.starts).any(|start| start.boot > latest) {
+        if vector.iter().any(|(_, start)| start.boot > latest) {
             self.counters.replayed += 1;
             return;
         }
-        let is_whole = data.content.len() < VECTOR_BYTES_MAX;
-        let is_private = interest.hop_limit.is_some();
-        self.check(Check::PrefixSync { vector, is_whole, is_private }, &data, Some(face), NETWORK);
+        let (vector, is_private) = (data.content.to_vec(), interest.hop_limit.is_some());
+        self.check(Check::PrefixSync { vector, is_private }, &data, Some(face), NETWORK);
     }
 
     /// A vector whose signature is right. `is_private`: the others of the network have not heard it.
-    pub(super) fn on_trusted_vector(&mut self, vector: &[StateVectorEntry], is_whole: bool, is_private: bool) {
+    pub(super) fn on_trusted_vector(&mut self, content: &[u8], is_private: bool) {
+        let Ok(vector) = tlv::decode_state_vector(content) else { return self.malformed() };
         self.counters.prefix_syncs_in += 1;
+        let is_whole = content.len() < VECTOR_BYTES_MAX;
         let now_ms = self.now_ms();
         let excused_ms = self.config.timing.suppression.as_millis() as u64;
         let mut found = Found { is_outdated: false, is_excused: true };
         let mut lacking = Vec::new();
         let mut news = Vec::new();
         let mut has = std::collections::BTreeSet::new();
-        for entry in vector {
-            let Some(id) = self.admit_router(&entry.name, None) else { continue };
+        for starts in vector.chunk_by(|(router, _), (next, _)| router == next) {
+            let Some(id) = self.admit_router(starts[0].0, None) else { continue };
             let mut is_news = false;
-            for start in &entry.starts {
-                has.insert((id, start.boot));
+            for (_, start) in starts {
+                if is_whole {
+                    has.insert((id, start.boot));
+                }
                 let known = self.known_seq(id, start.boot);
                 if start.seq < known {
                     found.is_outdated = true;

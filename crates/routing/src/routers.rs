@@ -43,6 +43,8 @@ pub(crate) struct Known {
     pub(crate) claimed: (u64, u64),
     /// If it is or was a neighbour that speaks hellos: the start and number of its last hello.
     pub(crate) greeted: Option<(u64, u64)>,
+    /// Hash of an entry of a state vector that tells what is known of it, no more and no less.
+    pub(crate) heard: Option<u64>,
     /// The neighbour that told of it first.
     pub(crate) told_by: Option<RouterId>,
     pub(crate) unreachable_since_ms: u64,
@@ -102,6 +104,7 @@ impl Routers {
             control: None,
             claimed: (0, 0),
             greeted: None,
+            heard: None,
             told_by,
             unreachable_since_ms: now_ms,
         };

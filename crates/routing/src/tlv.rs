@@ -165,7 +165,7 @@ pub fn decode_prefix_ops(
 }
 
 /// One start of a router in a state vector.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SeqNoEntry {
     /// When the router started, in seconds since the Unix epoch.
     pub boot: u64,

@@ -118,6 +118,7 @@ impl Router {
             self.prefixes.remove_exit(prefix, id);
             self.dirty_prefixes.insert(prefix);
         }
+        self.forget_heard(id);
         self.lacking.retain(|(router, _)| *router != id);
         self.alarms.retain(|(_, router)| *router != id);
         self.dirty_routers.remove(&id);

@@ -394,7 +394,9 @@ impl<'a> Network<'a> {
                     self.bytes_to_first += wire.len() as u64;
                 }
                 if face == FaceId(FACES) && self.options.known {
-                    update.withdrawn.iter().for_each(|one| drop(self.known_to_first.remove(&hash_of(one))));
+                    for descriptor in &update.withdrawn {
+                        self.known_to_first.remove(&hash_of(descriptor));
+                    }
                     self.known_to_first.extend(update.advertised.iter().map(hash_of));
                 }
                 let answer = self.keys.signer.sign_data(&DataBuilder::new(interest.name.to_name()))?;

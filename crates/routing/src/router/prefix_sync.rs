@@ -53,7 +53,9 @@ impl Router {
         for starts in vector.chunk_by(|(router, _), (next, _)| router == next) {
             let hash = self.hasher.hash_one(starts);
             if let Some(id) = self.heard.get(&hash).copied().filter(|_| !is_whole) {
-                starts.iter().for_each(|(_, start)| drop(self.lacking.remove(&(id, start.boot))));
+                for (_, start) in starts {
+                    self.lacking.remove(&(id, start.boot));
+                }
                 continue;
             }
             let Some(id) = self.admit_router(starts[0].0, None) else { continue };

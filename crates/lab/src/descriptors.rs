@@ -312,12 +312,14 @@ impl<'a> Network<'a> {
         let mut random = Random::new(self.options.seed);
         let known = self.routing.len();
         let mut i = self.options.descriptors;
+        let i_max = i + 100 * (1000 + self.options.updates);
         while times.len() < self.options.updates {
             // So many are there at the same time.
             let mut came = Vec::new();
             while came.len() < 100 {
                 let (descriptor, number) = (sets.descriptor(i), random.below(self.options.neighbors) as usize);
                 i += 1;
+                ensure!(i < i_max, "all descriptors of this list are known; measure with --updates 0");
                 let before = self.routing.len();
                 let took = self.send(number, &list_of(&descriptor))?;
                 if self.routing.len() > before {

@@ -4,9 +4,9 @@
 //! along the tree. A router that receives it from a face installs (tree, face) for the descriptor, and tells the other
 //! neighbours on the tree. A neighbour is told of a descriptor as long as any face but its own advertises it. Repeating
 //! an advertisement therefore changes nothing. A withdrawal is not passed on to a neighbour while another face
-//! advertises the descriptor. With aggregation, a neighbour is not told of a descriptor while another one covers it that
-//! the neighbour is told of; `covering` finds those. `link` repairs losses between two routers. Applications receive an answer to each command,
-//! and their advertisements end with their face.
+//! advertises the descriptor. With aggregation, a neighbour is not told of a descriptor while another one covers it
+//! that the neighbour is told of; `covering` finds those. `link` repairs losses between two routers. Applications
+//! receive an answer to each command, and their advertisements end with their face.
 //!
 //! Limits bound the descriptors in total, of each application, and of each neighbour, which stands for all routers
 //! behind it. Neighbours sign their updates (`trust`).

@@ -6,6 +6,7 @@ mod sorted;
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::ops::Range;
 use std::path::Path;
 
 use byname_wire::{Name, NameHashKey, NameRef};
@@ -151,14 +152,21 @@ impl<V: Clone + Eq + Hash> PrefixTable<V> {
         options: &PrefixOptions,
         rules: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self, TableError> {
-        let named = rules.into_iter().map(|(key, value)| Ok((name(&key)?, value)));
-        let mut named = named.collect::<Result<Vec<_>, KeyError>>()?;
+        // In one buffer: names of their own would leave a hole for each, which the allocator keeps.
+        let (mut names, mut sorted) = (Vec::new(), Vec::new());
+        for (key, value) in rules {
+            let start = names.len();
+            key.append_to(&mut names)?;
+            sorted.push((start..names.len(), value));
+        }
+        let name = |place: &Range<usize>| NameRef::new_checked_before(&names[place.clone()]);
         // Stable: the last of equal keys stays last.
-        named.sort_by(|(a, _), (b, _)| a.cmp(b));
-        named.reverse();
-        named.dedup_by(|(a, _), (b, _)| a == b);
-        named.reverse();
-        Self::from_sorted(options, || named.iter().map(|(name, value)| (name, value.clone())), &mut |_| {})
+        sorted.sort_by(|(a, _), (b, _)| name(a).cmp(&name(b)));
+        sorted.reverse();
+        sorted.dedup_by(|(a, _), (b, _)| name(a) == name(b));
+        sorted.reverse();
+        let rules = || sorted.iter().map(|(place, value)| (name(place), value.clone()));
+        Self::from_sorted(options, rules, &mut |_| {})
     }
 
     /// A reader for another thread.

@@ -97,6 +97,15 @@ impl<K, C: Control<K>> Writer<K, C> {
         Ok(())
     }
 
+    /// Puts another control half with the same rules in place of this one. When this returns, all
+    /// readers use its query half.
+    pub(crate) fn replace(&mut self, control: C) {
+        self.published.query.store(Arc::new(Holder(control.query())));
+        self.published.epochs.grace().wait();
+        self.control = control;
+        self.unreclaimed = 0;
+    }
+
     /// Waits until no reader can still see what was removed, and frees it.
     pub fn settle(&mut self) {
         self.published.epochs.grace().wait();

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use thiserror::Error;
@@ -212,6 +212,66 @@ impl Deref for Lines {
     }
 }
 
+/// Bytes that are gathered for a while. The system gets them back with the drop, while an allocator
+/// may keep what a vector leaves.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    store: Option<ScratchStore>,
+    len: usize,
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+type ScratchStore = memmap2::MmapMut;
+#[cfg(any(not(target_os = "linux"), miri))]
+type ScratchStore = Vec<u8>;
+
+impl Scratch {
+    /// Room at first, in bytes. The system provides it only as it is used.
+    const ROOM_MIN: usize = 1 << 18;
+
+    /// Adds bytes.
+    ///
+    /// # Errors
+    /// If the system refuses so many.
+    pub(crate) fn extend(&mut self, bytes: &[u8]) -> Result<(), Refused> {
+        let len = self.len + bytes.len();
+        if self.store.as_ref().is_none_or(|store| store.len() < len) {
+            let mut larger = Self::room(len.next_power_of_two().max(Self::ROOM_MIN))?;
+            larger[..self.len].copy_from_slice(self);
+            self.store = Some(larger);
+        }
+        let store = self.store.as_mut().expect("it was made");
+        store[self.len..len].copy_from_slice(bytes);
+        self.len = len;
+        Ok(())
+    }
+
+    fn room(bytes: usize) -> Result<ScratchStore, Refused> {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        let store = memmap2::MmapMut::map_anon(bytes).map_err(|_| Refused { bytes });
+        #[cfg(any(not(target_os = "linux"), miri))]
+        let store = with_room(bytes).map(|mut store| {
+            store.resize(bytes, 0);
+            store
+        });
+        store
+    }
+}
+
+impl Deref for Scratch {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.store.as_ref().map_or(&[], |store| &store[..self.len])
+    }
+}
+
+impl DerefMut for Scratch {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.store.as_mut().map_or(&mut [], |store| &mut store[..self.len])
+    }
+}
+
 /// The system refused memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the system refuses {bytes} bytes of memory")]
@@ -365,6 +425,20 @@ mod tests {
             assert_eq!(lines[count - 1].0[7].load(Ordering::Relaxed), 5);
             assert_eq!(&lines[0] as *const Line as usize % 64, 0);
         }
+    }
+
+    #[test]
+    fn gathered_bytes_are_those_that_were_added() {
+        let (mut scratch, mut right) = (Scratch::default(), Vec::new());
+        assert_eq!((&*scratch, scratch.len()), (&[][..], 0));
+        for i in 0..2000u32 {
+            let bytes = i.to_le_bytes().repeat(i as usize % 300);
+            scratch.extend(&bytes).expect("a megabyte");
+            right.extend(bytes);
+        }
+        assert!(*scratch == *right && right.len() > 4 * Scratch::ROOM_MIN);
+        scratch[7] = 9;
+        assert_eq!(scratch[7], 9);
     }
 
     /// Bytes on large pages in the mapping at this address, as the kernel counts them.

@@ -6,12 +6,12 @@ mod sorted;
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::ops::Range;
 use std::path::Path;
 
 use byname_wire::{Name, NameHashKey, NameRef};
 
 use self::engine::Engine;
+use self::sorted::Rules;
 use super::key::{AsName, KeyError};
 use super::values::{Stored, Values};
 use super::{TableError, random_key};
@@ -138,13 +138,18 @@ impl<V: Clone + Eq + Hash> PrefixTable<V> {
     ) -> Result<Self, TableError> {
         let key = options.key.map_or_else(random_key, Ok)?;
         let mut values = Values::new(VALUES_MAX);
-        let table = sorted::load(key, options, rules, &mut values, progress)?;
+        let entry = |value| {
+            let entry = values.intern(value)?;
+            values.note(None, Some(entry));
+            Ok(entry)
+        };
+        let table = sorted::load(key, options, rules, entry, progress)?;
         Ok(Self::of(key, Engine::Bulk(Box::new(table)), values))
     }
 
     /// A table of rules in any order. If a key comes twice, the last one counts. The result is as
-    /// small as that of [`PrefixTable::from_sorted`]; the rules with their keys are in memory until
-    /// it is built.
+    /// small as that of [`PrefixTable::from_sorted`]; the keys are in memory until it is built, and
+    /// 16 bytes for each.
     ///
     /// # Errors
     /// As [`PrefixTable::from_sorted`], order aside.
@@ -152,21 +157,20 @@ impl<V: Clone + Eq + Hash> PrefixTable<V> {
         options: &PrefixOptions,
         rules: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self, TableError> {
-        // In one buffer: names of their own would leave a hole for each, which the allocator keeps.
-        let (mut names, mut sorted) = (Vec::new(), Vec::new());
+        let key = options.key.map_or_else(random_key, Ok)?;
+        let (mut values, mut unsorted, mut name) = (Values::new(VALUES_MAX), Rules::default(), Vec::new());
         for (key, value) in rules {
-            let start = names.len();
-            key.append_to(&mut names)?;
-            sorted.push((start..names.len(), value));
+            unsorted.push(&key, values.intern(value)?, &mut name)?;
         }
-        let name = |place: &Range<usize>| NameRef::new_checked_before(&names[place.clone()]);
-        // Stable: the last of equal keys stays last.
-        sorted.sort_by(|(a, _), (b, _)| name(a).cmp(&name(b)));
-        sorted.reverse();
-        sorted.dedup_by(|(a, _), (b, _)| name(a) == name(b));
-        sorted.reverse();
-        let rules = || sorted.iter().map(|(place, value)| (name(place), value.clone()));
-        Self::from_sorted(options, rules, &mut |_| {})
+        unsorted.sort();
+        let entry = |entry| {
+            values.note(None, Some(entry));
+            Ok(entry)
+        };
+        let table = sorted::load(key, options, || unsorted.sorted(), entry, &mut |_| {})?;
+        // Those of rules that came again with another value.
+        values.drop_unused();
+        Ok(Self::of(key, Engine::Bulk(Box::new(table)), values))
     }
 
     /// A reader for another thread.
@@ -228,6 +232,23 @@ impl<V: Clone + Eq + Hash> PrefixTable<V> {
         let mut rules = rules.into_iter().map(|(key, value)| (key, Some(value))).peekable();
         while rules.peek().is_some() {
             self.apply(rules.by_ref().take(BATCH).collect::<Vec<_>>())?;
+        }
+        Ok(())
+    }
+
+    /// Makes the table as small as one from [`PrefixTable::from_rules`], by dropping the keys, which
+    /// only changes need. Later changes go into a table beside it. For a table that was filled and
+    /// now hardly changes; while this runs, both tables are in memory, and readers go on. Without
+    /// effect on a table that was loaded or opened, or whose matching is not [`Matching::Fast`].
+    ///
+    /// # Errors
+    /// If there is no memory. The table then stays as it was.
+    pub fn shrink(&mut self) -> Result<(), TableError> {
+        if let Engine::Compact { table, options } = self.writer.control()
+            && !options.exact
+        {
+            let small = sorted::image(self.key, table, options)?;
+            self.writer.replace(Engine::Bulk(Box::new(small)));
         }
         Ok(())
     }
@@ -304,8 +325,8 @@ impl<V: Clone + Eq + Hash + Stored> PrefixTable<V> {
                 table.set_labels(labels);
                 Ok(table.save(path.as_ref())?)
             }
-            Engine::Compact { table, exact: false } => {
-                let mut table = sorted::image(self.key, table)?;
+            Engine::Compact { table, options } if !options.exact => {
+                let mut table = sorted::image(self.key, table, options)?;
                 table.set_labels(labels);
                 Ok(table.save(path.as_ref())?)
             }

@@ -44,7 +44,8 @@ pub struct BulkTable {
     uncovers: bool,
     entries: Option<Translation>,
     query: Arc<Layers>,
-    hashes: Box<PrefixHashes>,
+    /// Scratch space for hashing names, made for the first one.
+    hashes: Option<Box<PrefixHashes>>,
 }
 
 impl BulkTable {
@@ -59,7 +60,7 @@ impl BulkTable {
             uncovers: false,
             entries: None,
             query: Arc::new(query),
-            hashes: Box::default(),
+            hashes: None,
             image,
         }
     }
@@ -132,7 +133,8 @@ impl BulkTable {
     pub fn memory_bytes(&self) -> usize {
         let labels: usize = self.labels.iter().map(|label| size_of::<Box<[u8]>>() + label.len()).sum();
         let changes = self.changes.as_ref().map_or(0, Compact::memory_bytes);
-        size_of::<Self>() + size_of::<PrefixHashes>() + self.image.query.memory_bytes() + changes + labels
+        let hashes = self.hashes.as_ref().map_or(0, |hashes| size_of_val(&**hashes));
+        size_of::<Self>() + hashes + self.image.query.memory_bytes() + changes + labels
     }
 
     /// Number of rules that differ from the image's.
@@ -183,7 +185,8 @@ impl BulkTable {
 
     /// The entry of exactly this rule in the image.
     fn in_image(&mut self, name: NameRef<'_>) -> Option<EntryId> {
-        let view = NameView::new(&self.image.key, name, &mut self.hashes);
+        let hashes = self.hashes.get_or_insert_default();
+        let view = NameView::new(&self.image.key, name, hashes);
         let found = self.image.query.longest_match(&view)?;
         (found.depth == view.len()).then_some(found.entry)
     }

@@ -45,6 +45,11 @@ impl<V> PrefixReader<V> {
 }
 
 impl<V: Clone> PrefixReader<V> {
+    /// Memory that all readers of the table share, in bytes: what lookups read, without values.
+    pub fn memory_bytes(&mut self) -> usize {
+        self.reader.read(|fib| fib.memory_bytes())
+    }
+
     /// The rule for the longest prefix of `key`.
     ///
     /// # Errors

@@ -90,7 +90,6 @@ impl PrefixOptions {
 /// Values are interned: rules with equal values share one. So a value that is large or changes in
 /// place is best put behind an `Arc`.
 pub struct PrefixTable<V> {
-    key: NameHashKey,
     writer: Writer<Name, Engine>,
     values: Values<V>,
     own: PrefixReader<V>,
@@ -118,7 +117,7 @@ impl<V: Clone + Eq + Hash> PrefixTable<V> {
     fn of(key: NameHashKey, engine: Engine, values: Values<V>) -> Self {
         let writer = Writer::new(engine);
         let own = PrefixReader::new(writer.reader(), values.slots().clone(), key);
-        PrefixTable { key, writer, values, own }
+        PrefixTable { writer, values, own }
     }
 
     /// A table of rules that come in canonical order, each once: by components, where a shorter
@@ -247,7 +246,7 @@ impl<V: Clone + Eq + Hash> PrefixTable<V> {
         if let Engine::Compact { table, options } = self.writer.control()
             && !options.exact
         {
-            let small = sorted::image(self.key, table, options)?;
+            let small = sorted::image(self.own.key, table, options)?;
             self.writer.replace(Engine::Bulk(Box::new(small)));
         }
         Ok(())
@@ -280,7 +279,7 @@ impl<V: Clone + Eq + Hash> PrefixTable<V> {
     }
 
     fn entry_of(&mut self, name: NameRef<'_>) -> Option<EntryId> {
-        self.writer.control_mut().entry_of(&self.key, name)
+        self.writer.control_mut().entry_of(&self.own.key, name)
     }
 
     fn apply_named(&mut self, changes: Vec<(Name, Option<V>)>) -> Result<(), TableError> {
@@ -294,7 +293,7 @@ impl<V: Clone + Eq + Hash> PrefixTable<V> {
             let entry = value.clone().map(|value| self.values.intern(value)).transpose()?;
             let before = after.get(name).copied().unwrap_or_else(|| {
                 let control = self.writer.control_mut();
-                control.entry_of(&self.key, name.as_ref())
+                control.entry_of(&self.own.key, name.as_ref())
             });
             after.insert(name, entry);
             uses.push((before, entry));
@@ -326,7 +325,7 @@ impl<V: Clone + Eq + Hash + Stored> PrefixTable<V> {
                 Ok(table.save(path.as_ref())?)
             }
             Engine::Compact { table, options } if !options.exact => {
-                let mut table = sorted::image(self.key, table, options)?;
+                let mut table = sorted::image(self.own.key, table, options)?;
                 table.set_labels(labels);
                 Ok(table.save(path.as_ref())?)
             }

@@ -36,7 +36,7 @@ pub struct BulkTable {
     image: Image,
     labels: Vec<Box<[u8]>>,
     /// Made with the first change: most tables that are loaded never change.
-    changes: Option<Compact>,
+    changes: Option<Box<Compact>>,
     options: Options,
     rules: usize,
     rules_max: usize,
@@ -90,7 +90,7 @@ impl BulkTable {
         let changes = self
             .changes
             .iter()
-            .flat_map(Compact::rules)
+            .flat_map(|changes| changes.rules())
             .map(|(name, entry)| (name, (entry != REMOVED).then_some(entry)));
         self.image.save(path, &self.labels, changes)
     }
@@ -132,14 +132,14 @@ impl BulkTable {
     /// Memory of both halves, in bytes. Processes that map one file share most of it.
     pub fn memory_bytes(&self) -> usize {
         let labels: usize = self.labels.iter().map(|label| size_of::<Box<[u8]>>() + label.len()).sum();
-        let changes = self.changes.as_ref().map_or(0, Compact::memory_bytes);
+        let changes = self.changes.as_ref().map_or(0, |changes| changes.memory_bytes());
         let hashes = self.hashes.as_ref().map_or(0, |hashes| size_of_val(&**hashes));
         size_of::<Self>() + hashes + self.image.query.memory_bytes() + changes + labels
     }
 
     /// Number of rules that differ from the image's.
     pub fn changed(&self) -> usize {
-        self.changes.as_ref().map_or(0, Compact::len)
+        self.changes.as_ref().map_or(0, |changes| changes.len())
     }
 
     /// The meanings of entries, by id, as far as they have any. The table keeps them in its file.
@@ -250,7 +250,7 @@ impl Control<Name> for BulkTable {
         let is_first = self.query.changes.is_none();
         let table = match self.changes.take() {
             Some(table) => table,
-            None => Compact::new(self.image.key, &self.options)?,
+            None => Box::new(Compact::new(self.image.key, &self.options)?),
         };
         let update = self.changes.insert(table).apply(&changes)?;
         self.rules = rules;

@@ -25,7 +25,7 @@ pub struct Found<V> {
 pub struct PrefixReader<V> {
     reader: Reader<dyn PrefixFib>,
     values: Arc<Slots<V>>,
-    key: NameHashKey,
+    pub(super) key: NameHashKey,
     /// The names of a burst, one after the other, and where each ends.
     names: Vec<u8>,
     ends: Vec<usize>,

@@ -363,7 +363,7 @@ impl Chunk {
         unsafe { self.0.add(at) }
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     fn map() -> io::Result<NonNull<u8>> {
         use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
         let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -383,13 +383,13 @@ impl Chunk {
         NonNull::new(chunk.cast()).ok_or(io::ErrorKind::OutOfMemory.into())
     }
 
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(any(not(target_os = "linux"), miri))]
     fn map() -> io::Result<NonNull<u8>> {
         // SAFETY: the layout's size is not zero.
         NonNull::new(unsafe { std::alloc::alloc_zeroed(Self::LAYOUT) }).ok_or(io::ErrorKind::OutOfMemory.into())
     }
 
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(any(not(target_os = "linux"), miri))]
     const LAYOUT: std::alloc::Layout = match std::alloc::Layout::from_size_align(Self::BYTES, Self::BYTES) {
         Ok(layout) => layout,
         Err(_) => panic!("a power of two is an alignment"),
@@ -399,10 +399,10 @@ impl Chunk {
 impl Drop for Chunk {
     fn drop(&mut self) {
         // SAFETY: the chunk belongs to its owner alone, who promised that nothing points into it.
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", not(miri)))]
         let _ = unsafe { rustix::mm::munmap(self.0.as_ptr().cast(), Self::BYTES) };
         // SAFETY: as above. The memory was allocated with this layout.
-        #[cfg(not(target_os = "linux"))]
+        #[cfg(any(not(target_os = "linux"), miri))]
         unsafe {
             std::alloc::dealloc(self.0.as_ptr(), Self::LAYOUT);
         }

@@ -266,6 +266,7 @@ mod tests {
 
     /// `BYNAME_TEST_LOOKUPS` sets the number of lookups.
     #[test]
+    #[cfg_attr(miri, ignore = "changes of the engine take Miri minutes")]
     fn no_reader_sees_an_older_state_than_the_last_applied() {
         let lookups = std::env::var("BYNAME_TEST_LOOKUPS").ok().and_then(|number| number.parse().ok());
         lookups_under_a_writer(lookups.unwrap_or(2_000_000), 2);

@@ -311,7 +311,7 @@ pub fn reserve<T>(table: &mut Vec<T>, len: usize) {
 
 /// Advises large pages wherever a whole one fits into the vector's memory.
 fn advise<T>(table: &Vec<T>) {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     {
         let first = table.as_ptr().cast::<u8>();
         let before = first.align_offset(LARGE_BYTES);
@@ -328,7 +328,7 @@ fn advise<T>(table: &Vec<T>) {
             };
         }
     }
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(any(not(target_os = "linux"), miri))]
     let _ = table;
 }
 
@@ -416,7 +416,8 @@ mod tests {
 
     #[test]
     fn lines_are_zero_and_keep_what_is_written() {
-        for (count, pages) in [(3, Pages::Small), (100_000, Pages::Small), (100_000, Pages::Large)] {
+        let many = if cfg!(miri) { 100 } else { 100_000 };
+        for (count, pages) in [(3, Pages::Small), (many, Pages::Small), (many, Pages::Large)] {
             let lines = Lines::zeroed(count, pages).expect("a few megabytes");
             lines.prefault();
             assert_eq!(lines.len(), count);
@@ -459,6 +460,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no pages")]
     #[cfg(target_os = "linux")]
     fn tables_lie_on_pages_of_the_size_that_was_asked_for() {
         let mode = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
@@ -481,6 +483,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "four million elements")]
     fn vectors_on_large_pages_keep_what_they_hold() {
         let mut table = with_large_pages::<u64>(1 << 20).expect("a few megabytes");
         let first = table.as_ptr();

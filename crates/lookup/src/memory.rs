@@ -496,6 +496,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri stops where a system refuses")]
     fn refused_vectors_say_how_much_was_asked_for() {
         assert_eq!(with_large_pages::<u64>(1 << 58), Err(Refused { bytes: 1 << 61 }));
         assert_eq!(with_room::<u64>(usize::MAX), Err(Refused { bytes: usize::MAX }));

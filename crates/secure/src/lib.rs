@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod acme;
 pub mod certificate;
 mod handshakes;
 mod limits;
@@ -9,7 +10,9 @@ mod quic;
 mod relay;
 mod thread;
 mod tls;
+mod x509;
 
+pub use acme::AcmeConfig;
 pub use certificate::{CertificateError, Files, Fingerprint, Summary};
 pub use limits::Limits;
 pub use thread::{Calls, Farewell, Secure, SecureConfig, Service, StartError, calls};

@@ -11,6 +11,7 @@ use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use crate::acme::{self, AcmeConfig};
 use crate::certificate::{CertificateError, Current, Files, Fingerprint, Summary};
 use crate::limits::Limits;
 use crate::peers::Known;
@@ -56,6 +57,8 @@ pub struct SecureConfig {
     pub files: Option<Files>,
     /// Names and addresses for a certificate that is made here.
     pub names: Vec<String>,
+    /// An authority that gives certificates. It has no part if `files` are given.
+    pub acme: Option<AcmeConfig>,
     /// Certificates of routers that faces may connect to.
     pub trusted: Vec<Fingerprint>,
     /// WebSocket over TLS.
@@ -105,8 +108,10 @@ impl Secure {
     /// # Errors
     /// If there is no certificate, or the system does not let the thread serve these sockets.
     pub fn start(config: SecureConfig) -> Result<Self, StartError> {
-        let SecureConfig { files, names, trusted, tls, quic, limits } = config;
+        let SecureConfig { files, names, acme, trusted, tls, quic, limits } = config;
         let current = Arc::new(Current::open(files, names, SystemTime::now())?);
+        let kept = acme.as_ref().and_then(|acme| acme::kept(acme, SystemTime::now()));
+        kept.into_iter().for_each(|certificate| current.adopt(certificate));
         let known = Arc::new(Known::new(trusted));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let of_tls = Arc::new(Tls::new(&current, &known, tls.door, limits)?);
@@ -134,7 +139,10 @@ impl Secure {
             }
             tasks.spawn(make_calls(tls.calls, move |call| Arc::clone(&of_tls).connect(call)));
             tasks.spawn(make_calls(quic.calls, move |call| Arc::clone(&of_quic).connect(call)));
-            tasks.spawn(keep_current(watched));
+            tasks.spawn(keep_current(Arc::clone(&watched)));
+            if let Some(acme) = acme {
+                tasks.spawn(acme::keep(acme, acme::Bounds::default(), watched));
+            }
             let _ = told.wait_for(|phase| *phase == Phase::Ends).await;
             drop(tasks);
             for endpoint in endpoints {
@@ -243,7 +251,10 @@ async fn keep_current(current: Arc<Current>) {
                 let fingerprint = current.summary().fingerprint;
                 tracing::info!(%fingerprint, base64 = fingerprint.base64(), "another certificate is in use");
             }
-            Err(error) => tracing::error!("the former certificate stays in use: {error}"),
+            Err(error) => {
+                current.count_failure();
+                tracing::error!("the former certificate stays in use: {error}");
+            }
         }
     }
 }

@@ -12,9 +12,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::acme::{self, AcmeConfig};
-use crate::certificate::{CertificateError, Current, Files, Fingerprint, Summary};
+use crate::certificate::{CertificateError, Current, Files, Summary};
 use crate::limits::Limits;
-use crate::peers::Known;
+use crate::peers::{Known, Trusted};
 use crate::quic::Quic;
 use crate::tls::Tls;
 
@@ -59,8 +59,10 @@ pub struct SecureConfig {
     pub names: Vec<String>,
     /// An authority that gives certificates. It has no part if `files` are given.
     pub acme: Option<AcmeConfig>,
-    /// Certificates of routers that faces may connect to.
-    pub trusted: Vec<Fingerprint>,
+    /// Routers that faces may connect to.
+    pub trusted: Trusted,
+    /// Whether those that are not of the network may connect over QUIC.
+    pub quic_strangers: bool,
     /// WebSocket over TLS.
     pub tls: Service<TcpListener>,
     /// WebTransport over HTTP/3.
@@ -94,6 +96,14 @@ enum Phase {
     Ends,
 }
 
+/// What all connections share, of any protocol.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) current: Arc<Current>,
+    pub(crate) known: Arc<Known>,
+    pub(crate) limits: Limits,
+}
+
 /// A thread that serves encrypted faces until this is dropped.
 pub struct Secure {
     current: Arc<Current>,
@@ -108,14 +118,15 @@ impl Secure {
     /// # Errors
     /// If there is no certificate, or the system does not let the thread serve these sockets.
     pub fn start(config: SecureConfig) -> Result<Self, StartError> {
-        let SecureConfig { files, names, acme, trusted, tls, quic, limits } = config;
+        let SecureConfig { files, names, acme, trusted, quic_strangers, tls, quic, limits } = config;
         let current = Arc::new(Current::open(files, names, SystemTime::now())?);
         let kept = acme.as_ref().and_then(|acme| acme::kept(acme, SystemTime::now()));
         kept.into_iter().for_each(|certificate| current.adopt(certificate));
         let known = Arc::new(Known::new(trusted));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-        let of_tls = Arc::new(Tls::new(&current, &known, tls.door, limits)?);
-        let of_quic = Arc::new(Quic::new(&current, &known, quic.door, limits)?);
+        let shared = Shared { current: Arc::clone(&current), known: Arc::clone(&known), limits };
+        let of_tls = Arc::new(Tls::new(shared.clone(), tls.door)?);
+        let of_quic = Arc::new(Quic::new(shared, quic.door, quic_strangers)?);
         let (phase, mut told) = watch::channel(Phase::Waits);
         let watched = Arc::clone(&current);
         let serve = async move {
@@ -165,7 +176,7 @@ impl Secure {
     ///
     /// # Errors
     /// If there is no such certificate. Then nothing has changed.
-    pub fn reload(&self, files: Option<Files>, trusted: Vec<Fingerprint>) -> Result<(), CertificateError> {
+    pub fn reload(&self, files: Option<Files>, trusted: Trusted) -> Result<(), CertificateError> {
         self.current.reload(files, SystemTime::now())?;
         self.known.set(trusted);
         Ok(())

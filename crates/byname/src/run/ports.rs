@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Context, anyhow, bail};
@@ -24,14 +25,14 @@ use byname_face::system::ip_socket;
 use byname_face::udp::multicast::{MulticastConfig, MulticastPort};
 use byname_face::udp::{UdpConfig, UdpPort};
 use byname_face::{FaceUri, LinkFlags, Port};
-use byname_secure::{AcmeConfig, Files, Fingerprint, Limits, Secure, SecureConfig, Service, Summary};
+use byname_secure::{AcmeConfig, Files, Limits, Secure, SecureConfig, Service, Summary, Trusted};
 use byname_web::Tell;
 use rustix::net::{SocketFlags, SocketType};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::holder::{Protocol, explain};
 use super::socket_path::Surroundings;
-use super::state;
+use super::{routing, state};
 
 /// Seeds of faults from this one on are for ports of [`open_exclusive`].
 const EXCLUSIVE_SEEDS: u64 = 1 << 16;
@@ -418,6 +419,7 @@ fn bind_encrypted(
         names,
         acme: authority_of(config),
         trusted,
+        quic_strangers: config.faces.quic.strangers,
         tls: Service { listeners: of_tls, door: tls_door, calls: tls_calls },
         quic: Service { listeners: of_quic, door: quic_door, calls: quic_calls },
         limits: Limits { stall_time: config.faces.stream.stall_timeout, ..Limits::default() },
@@ -427,12 +429,13 @@ fn bind_encrypted(
 }
 
 /// The certificate's files, and the routers that faces may connect to.
-pub fn encryption_of(config: &Config) -> (Option<Files>, Vec<Fingerprint>) {
+pub fn encryption_of(config: &Config) -> (Option<Files>, Trusted) {
     let tls = &config.tls;
     let files = (!tls.certificate.as_os_str().is_empty())
         .then(|| Files { certificate: config.folder.join(&tls.certificate), key: config.folder.join(&tls.key) });
     // The configuration has checked their form.
-    (files, tls.peers.iter().filter_map(|peer| peer.parse().ok()).collect())
+    let certificates = tls.peers.iter().filter_map(|peer| peer.parse().ok()).collect();
+    (files, Trusted { certificates, network: routing::network_keys(config).map(Arc::new) })
 }
 
 /// The authority that gives certificates, if one is configured.

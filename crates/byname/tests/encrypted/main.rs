@@ -4,6 +4,7 @@ mod acme;
 #[path = "../common/mod.rs"]
 mod common;
 mod handshakes;
+mod network;
 mod programs;
 
 use std::time::{Duration, Instant};

@@ -183,6 +183,7 @@ fn of_faces(notes: &mut Notes<'_>, old: &Faces, new: &Faces, applicable: &mut Fa
     } and);
     compare!(notes, "faces.quic.", (old.quic, new.quic, applicable.quic), Quic {
         listen => Some(SOCKETS), port => Some(SOCKETS), ipv4 => Some(SOCKETS), ipv6 => Some(SOCKETS),
+        strangers => Some(SOCKETS),
     } and);
     compare!(notes, "faces.stream.", (old.stream, new.stream, applicable.stream), Stream {
         queue_max => Some(SOCKETS), local_queue_max => Some(SOCKETS), queues_max => Some(SOCKETS),

@@ -58,7 +58,12 @@ impl Default for Acme {
 impl Config {
     /// Whether encrypted faces are possible at all: some are accepted, or made.
     pub fn has_encrypted_faces(&self) -> bool {
-        self.faces.wss.listen || self.faces.quic.listen || !self.tls.peers.is_empty()
+        self.faces.wss.listen || self.faces.quic.listen || !self.tls.peers.is_empty() || self.has_network_keys()
+    }
+
+    /// Whether this router has keys of a network, with which it proves itself over QUIC.
+    pub fn has_network_keys(&self) -> bool {
+        self.routing.is_on() && !self.routing.insecure
     }
 
     /// Checks that both files are named, or none.
@@ -71,6 +76,11 @@ impl Config {
             let text = "[faces.wss] listens, but [tls] names no certificate: browsers refuse the one that byname makes, \
                         unless people accept it by hand";
             findings.push(Finding::warning("faces.wss", text));
+        }
+        if self.faces.quic.listen && !self.faces.quic.strangers && !self.has_network_keys() {
+            let text = "[faces.quic] lets no `strangers` in, but this router has no keys of a network in [routing], so \
+                        nobody could connect";
+            findings.push(Finding::fatal("faces.quic.strangers", text));
         }
         self.check_acme(findings);
     }

@@ -160,7 +160,8 @@ fn last(name: &Name) -> String {
         .unwrap_or_default()
 }
 
-/// The trust schema of ndn-dv for a network with this name. It judges names without version and segment.
+/// The trust schema of ndn-dv for a network with this name, and a rule for proofs over QUIC ([`super::links`]). It judges
+/// names without version and segment.
 fn schema(network: &Name) -> String {
     let components: Vec<String> =
         network.as_ref().components().map(|c| format!("\"{}\"", &Name::default().join(c).to_string()[1..])).collect();
@@ -170,6 +171,7 @@ fn schema(network: &Name) -> String {
 #router: #network/router
 #said: /"localhop"/#router/"32=DV"/"32=ADV"/_ <= #router_cert
 #prefixes: #network/"32=DV"/"32=PFS"/#router/_/_ <= #router_cert
+#link: #router/"32=DV"/"32=LINK"/_ <= #router_cert
 #network_cert: #network/#KEY
 #router_cert: #router/"32=DV"/#KEY <= #network_cert
 #KEY: "KEY"/_/_/_

@@ -20,7 +20,19 @@ fn keys() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name).display().to_string();
     let mut command = Command::new(PROGRAM);
-    command.args(["key", "--folder", &at("anchor"), "network", "/net", "--out", &at("of"), "--type", "ed25519", "a", "b"]);
+    command.args([
+        "key",
+        "--folder",
+        &at("anchor"),
+        "network",
+        "/net",
+        "--out",
+        &at("of"),
+        "--type",
+        "ed25519",
+        "a",
+        "b",
+    ]);
     let made = command.output().expect("byname key");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     folder
@@ -55,7 +67,8 @@ fn routers_of_a_network_connect_without_fingerprints() {
         near.log().contains("connected over QUIC to a router of the network") && near.log().contains("/net/b")
     });
     eventually("the callee knows who called", || {
-        far.router.log().contains("a router of the network has connected over QUIC") && far.router.log().contains("/net/a")
+        far.router.log().contains("a router of the network has connected over QUIC")
+            && far.router.log().contains("/net/a")
     });
     let _server = far.router.serve("ping-server --announce /demo", "/demo/ping", b"");
     eventually("routes cross the link", || near.ok("route list").contains("/demo"));
@@ -120,7 +133,8 @@ fn proofs_hold_for_one_connection_and_one_side() {
         // Somebody between the two, or an impostor of the far one.
         let server = wtransport::Identity::self_signed(["localhost"]).expect("a certificate");
         let port = free_port();
-        let config = ServerConfig::builder().with_bind_address(([127, 0, 0, 1], port).into()).with_identity(server).build();
+        let config =
+            ServerConfig::builder().with_bind_address(([127, 0, 0, 1], port).into()).with_identity(server).build();
         let between = Endpoint::server(config).expect("a listener");
         let mut command = near.command(&format!("face create quic://127.0.0.1:{port}"));
         let asked = std::thread::spawn(move || command.output().expect("an end"));
@@ -132,7 +146,8 @@ fn proofs_hold_for_one_connection_and_one_side() {
         assert!(proof.len() > 100, "a signature and a certificate: {} bytes", proof.len());
 
         // It is nothing to the far router, whole, cut or changed, nor is anything else.
-        let mut tries = vec![proof.clone(), Vec::new(), vec![0x06], vec![0xff; 5000], vec![0x06; 100_000], proof.repeat(2)];
+        let mut tries =
+            vec![proof.clone(), Vec::new(), vec![0x06], vec![0xff; 5000], vec![0x06; 100_000], proof.repeat(2)];
         tries.extend((0..proof.len()).step_by(proof.len() / 12).map(|len| proof[..len].to_vec()));
         tries.extend((0..proof.len()).step_by(proof.len() / 12).map(|at| {
             let mut changed = proof.clone();

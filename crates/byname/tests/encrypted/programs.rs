@@ -14,6 +14,7 @@ use tungstenite::{Message, WebSocket};
 use wtransport::tls::Sha256Digest;
 use wtransport::{Connection, Endpoint};
 
+use super::common::{command_at, finish};
 use super::{Identity, Listening, eventually};
 
 /// The body of what the router says over HTTP.
@@ -158,7 +159,9 @@ fn peers_over_quic_that_read_slowly_or_open_streams_harm_nobody() {
             let mut streams = Vec::new();
             for _ in 0..20 {
                 let opened = async { connection.open_bi().await.ok()?.await.ok() };
-                let Ok(Some((mut to, from))) = tokio::time::timeout(Duration::from_millis(50), opened).await else { break };
+                let Ok(Some((mut to, from))) = tokio::time::timeout(Duration::from_millis(50), opened).await else {
+                    break;
+                };
                 let fill = vec![0x06; 1 << 20];
                 let _ = tokio::time::timeout(Duration::from_millis(50), to.write_all(&fill)).await;
                 streams.push((to, from));
@@ -170,7 +173,9 @@ fn peers_over_quic_that_read_slowly_or_open_streams_harm_nobody() {
         assert!(grown < 64 << 20, "20 peers made the router grow by {grown} bytes");
         // Others get what they ask for, meanwhile.
         let other = webtransport(listening.quic, "/ndn", &identity).await.expect("a session");
-        other.send_datagram(&InterestBuilder::new("/demo/file".parse().expect("a name"), 2).can_be_prefix(true).encode()).expect("sent");
+        other
+            .send_datagram(&InterestBuilder::new("/demo/file".parse().expect("a name"), 2).can_be_prefix(true).encode())
+            .expect("sent");
         let answer = tokio::time::timeout(Duration::from_secs(10), other.receive_datagram()).await.expect("in time");
         assert!(!answer.expect("an answer").is_empty());
         assert!(websocket(&listening, &identity).can_write());
@@ -183,4 +188,20 @@ fn resident_bytes(process: u32) -> usize {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a number");
     let kib = line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number");
     kib << 10
+}
+
+#[test]
+fn tools_connect_over_tls_to_a_certificate_that_they_name() {
+    let identity = Identity::new();
+    let listening = Listening::start(&identity, "");
+    let _server = listening.router.serve("put /demo/text -", "/demo/text", b"encrypted");
+    let uri = |fingerprint: &str| format!("wss://127.0.0.1:{}/#sha256={fingerprint}", listening.wss);
+    let get = |uri: &str| finish(command_at(uri, "get /demo/text"));
+    let got = get(&uri(&identity.hexadecimal()));
+    assert_eq!((got.code, got.stdout.as_str()), (0, "encrypted"), "{}", got.stderr);
+    // Another certificate, and one that no authority vouches for.
+    for wrong in [uri(&"ab".repeat(32)), format!("wss://localhost:{}", listening.wss)] {
+        let done = get(&wrong);
+        assert!(done.code != 0 && done.stderr.contains("ertificate"), "{wrong}: {}", done.stderr);
+    }
 }

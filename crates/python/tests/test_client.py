@@ -549,7 +549,7 @@ async def test_a_file_is_resumed(router: Router, directory: Path) -> None:
 
 
 async def test_members_of_a_group_hear_of_each_other(router: Router) -> None:
-    router.byname("strategy", "set", "/group", "multicast")
+    router.cli("strategy", "set", "/group", "multicast")
     async with await byname.connect(router.unix) as one, await byname.connect(router.unix) as other:
         alice, bob = await one.join("/group", "/alice", period=1.0), await other.join("/group", "/bob", period=1.0)
         number = await alice.publish()
@@ -572,37 +572,31 @@ async def test_members_of_a_group_hear_of_each_other(router: Router) -> None:
             await one.join("/group", "/alice", period=-1)
 
 
-TREES = '[tags]\ngraph = "network.txt"\nnode = "here"\n[[tags.tree]]\nid = 1\nroot = "here"\n'
-
-
-async def test_messages_go_by_tags_and_back_by_address(directory: Path, byname_binary: Path) -> None:
-    router = Router(directory, extra_config=TREES)
-    (router.config.parent / "network.txt").write_text("here there\n")
-    with router:
-        async with await byname.connect(router.unix) as there, await byname.connect(router.unix) as here:
-            heard, answers = await there.messages(), await here.messages()
-            await there.advertise(["concert", "classical"], ["jazz"])
-            assert all(":" in address for address in await here.addresses())
-            await here.send_to_tags(["concert", "tonight", "classical"], b"who plays?")
-            message = await asyncio.wait_for(anext(heard), 10)
-            assert (message.payload, message.by_tags) == (b"who plays?", True)
-            await message.reply(b"we do")
-            answer = await asyncio.wait_for(anext(answers), 10)
-            assert (answer.payload, answer.by_tags) == (b"we do", False)
-            await here.send_to(answer.source, b"thanks")
-            assert (await asyncio.wait_for(anext(heard), 10)).payload == b"thanks"
-            await there.withdraw(["jazz"])
-            await here.send_to_tags(["jazz"], b"nobody", limit=1)
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(anext(heard), 0.5)
-            with pytest.raises(TypeError, match="several strings"):
-                await here.send_to_tags("jazz", b"")
-            with pytest.raises(ValueError, match="at least 1"):
-                await here.send_to_tags(["jazz"], b"", limit=0)
-            with pytest.raises(ValueError):
-                await here.send_to("nowhere", b"")
-            with pytest.raises(ValueError):
-                await here.advertise([str(tag) for tag in range(33)])
+async def test_messages_go_by_tags_and_back_by_address(router: Router) -> None:
+    async with await byname.connect(router.unix) as there, await byname.connect(router.unix) as here:
+        heard, answers = await there.messages(), await here.messages()
+        await there.advertise(["concert", "classical"], ["jazz"])
+        assert all(":" in address for address in await here.addresses())
+        await here.send_to_tags(["concert", "tonight", "classical"], b"who plays?")
+        message = await asyncio.wait_for(anext(heard), 10)
+        assert (message.payload, message.by_tags) == (b"who plays?", True)
+        await message.reply(b"we do")
+        answer = await asyncio.wait_for(anext(answers), 10)
+        assert (answer.payload, answer.by_tags) == (b"we do", False)
+        await here.send_to(answer.source, b"thanks")
+        assert (await asyncio.wait_for(anext(heard), 10)).payload == b"thanks"
+        await there.withdraw(["jazz"])
+        await here.send_to_tags(["jazz"], b"nobody", limit=1)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(heard), 0.5)
+        with pytest.raises(TypeError, match="several strings"):
+            await here.send_to_tags("jazz", b"")
+        with pytest.raises(ValueError, match="at least 1"):
+            await here.send_to_tags(["jazz"], b"", limit=0)
+        with pytest.raises(ValueError):
+            await here.send_to("nowhere", b"")
+        with pytest.raises(ValueError):
+            await here.advertise([str(tag) for tag in range(33)])
 
 
 async def test_an_outage_ends_what_waits_for_too_long(router: Router) -> None:

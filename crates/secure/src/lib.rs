@@ -9,6 +9,7 @@ mod network;
 mod peers;
 mod quic;
 mod relay;
+mod shared;
 mod thread;
 mod tls;
 mod x509;

@@ -37,7 +37,7 @@ use crate::handshakes::{Done, Handshakes};
 use crate::limits::Limits;
 use crate::network;
 use crate::peers::Known;
-use crate::thread::Shared;
+use crate::shared::Shared;
 use crate::tls;
 
 /// Where web pages find packets.

@@ -16,6 +16,7 @@ use crate::certificate::{CertificateError, Current, Files, Summary};
 use crate::limits::Limits;
 use crate::peers::{Known, Trusted};
 use crate::quic::Quic;
+use crate::shared::Shared;
 use crate::tls::Tls;
 
 /// Calls that may wait for the thread.
@@ -94,14 +95,6 @@ enum Phase {
     Serves,
     /// To end.
     Ends,
-}
-
-/// What all connections share, of any protocol.
-#[derive(Clone)]
-pub(crate) struct Shared {
-    pub(crate) current: Arc<Current>,
-    pub(crate) known: Arc<Known>,
-    pub(crate) limits: Limits,
 }
 
 /// A thread that serves encrypted faces until this is dropped.

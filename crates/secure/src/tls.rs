@@ -19,7 +19,7 @@ use crate::certificate::Current;
 use crate::handshakes::{Done, Handshakes};
 use crate::limits::Limits;
 use crate::relay;
-use crate::thread::Shared;
+use crate::shared::Shared;
 
 /// The only protocol that is offered.
 const PROTOCOL: &[u8] = b"http/1.1";

@@ -194,7 +194,6 @@ pub struct Peers(pub(super) AsyncClient);
 
 #[pymethods]
 impl Peers {
-    #[expect(clippy::too_many_arguments, reason = "each says something else about the group")]
     fn join<'py>(
         &self,
         py: Python<'py>,

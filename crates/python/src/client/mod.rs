@@ -116,10 +116,9 @@ impl Connection {
             };
             options.session.signer = trust::signer(name(&key_name)?, &pkcs8)?;
         }
-        options.session.outage_max = match outage {
-            f64::INFINITY => Duration::MAX,
-            seconds => Duration::from_millis(ms("outage", seconds)?),
-        };
+        let is_endless = outage == f64::INFINITY;
+        options.session.outage_max =
+            if is_endless { Duration::MAX } else { Duration::from_millis(ms("outage", outage)?) };
         options.session.refresh = Duration::from_millis(ms("refresh", refresh)?);
         options.session.validator = trust::validator(&anchors, schema.as_deref())?;
         future(py, async move {

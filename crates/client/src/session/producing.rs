@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use byname_mgmt::Element;
 use byname_wire::data::DataBuilder;
 use byname_wire::{Component, NackReason, Name};
 

@@ -275,6 +275,7 @@ impl Management {
             store: None,
             audit_lost: self.audit.lost(),
             routing: None,
+            certificate: None,
         }
     }
 

@@ -60,11 +60,13 @@ impl Here {
     }
 
     fn prove(&self, binding: &Binding) -> anyhow::Result<Vec<u8>> {
-        proof(&self.identity()?, &self.config.routing.name, binding)
+        let identity = self.identity()?;
+        proof(&identity, &self.config.routing.name, binding)
     }
 
     fn check(&self, message: &[u8], binding: &Binding) -> anyhow::Result<String> {
-        router_of(&self.identity()?, &self.config.routing.network, message, binding)
+        let identity = self.identity()?;
+        router_of(&identity, &self.config.routing.network, message, binding)
     }
 }
 

@@ -3,8 +3,8 @@
 # At its end, prints which tests were skipped, and why, and which tests needed a second attempt.
 #
 #   ./test.sh                     all parts
-#   ./test.sh clippy unit         these parts only: setup fmt clippy doc unit dpdk models guide clients python
-#                                 dashboard deny package
+#   ./test.sh clippy unit         these parts only: setup fmt clippy doc unit dpdk models miri guide clients
+#                                 python dashboard deny package
 #   ./test.sh static              builds the static binary, and tests it and the image: a second release build, which
 #                                 is no part of all
 #   ./test.sh --long              also client tests that take a minute or more
@@ -20,7 +20,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 parts=() pytest_args=() retry= all_clients=1
 while (($#)); do
   case $1 in
-    setup | fmt | clippy | doc | deny | unit | dpdk | models | guide | clients | python | dashboard | package | static) parts+=("$1") ;;
+    setup | fmt | clippy | doc | deny | unit | dpdk | models | miri | guide | clients | python | dashboard | package | static) parts+=("$1") ;;
     --long) pytest_args+=(--long) ;;
     --retry) pytest_args+=(--retry); retry=1 ;;
     --) shift; pytest_args+=("$@"); all_clients=; break ;;
@@ -29,9 +29,10 @@ while (($#)); do
   esac
   shift
 done
-((${#parts[@]})) || parts=(fmt clippy doc unit dpdk models guide clients python dashboard deny package)
+((${#parts[@]})) || parts=(fmt clippy doc unit dpdk models miri guide clients python dashboard deny package)
 
-say() { printf '\n== %s\n' "$*"; }
+# The headings of parts say when each began, in minutes and seconds.
+say() { printf '\n== %s (%d:%02d)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
 setup_job= setup_log=$(mktemp) log=$(mktemp) skipped=$(mktemp)
 release_job= release_log=$(mktemp) models_job= models_log=$(mktemp)
 trap 'kill $setup_job $release_job $models_job 2>/dev/null || true
@@ -175,6 +176,17 @@ run_models() {
   loom -p byname-lookup --lib --test "loom*" && loom -p byname-forward --lib models
 }
 
+# The tests of unsafe code and of what threads share that Miri ends in minutes.
+miri_tests=(memory:: publish:: handle:: bucket::tests::a_)
+run_miri() {
+  if ! cargo +nightly miri --version >/dev/null 2>&1; then
+    skip "Miri is not installed (rustup toolchain install nightly --component miri,rust-src)"
+    return
+  fi
+  # Tests read files and the clock.
+  MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --locked -p byname-lookup --lib -- "${miri_tests[@]}"
+}
+
 # Lints and documentation are checked with everything that this machine allows.
 features=byname/opentelemetry dpdk=
 if pkg-config --exists "libdpdk >= 22.11" 2>/dev/null; then dpdk=1 features+=,byname/dpdk,byname-lab/dpdk; fi
@@ -231,6 +243,10 @@ if wanted models; then
   run_models >"$models_log" 2>&1 &
   models_job=$!
   wanted clients || wanted python || wanted dashboard || wanted package || { finish $models_job "$models_log"; models_job=; cat "$models_log"; }
+fi
+if wanted miri; then
+  say "Miri: undefined behaviour in tests of byname-lookup"
+  run_miri
 fi
 if [[ -n $setup_job ]]; then
   say "Python and Node packages"

@@ -48,7 +48,7 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(entries) = tlv::decode_advertisement(data, MAX) {
         assert!(entries.len() <= MAX);
         let content = tlv::encode_advertisement(
-            entries.iter().map(|e| (e.destination.as_ref(), e.next_hop.as_ref(), e.cost, e.other_cost)),
+            entries.iter().map(|e| (e.destination, e.next_hop, e.cost, e.other_cost)),
         );
         assert_eq!(tlv::decode_advertisement(&content, MAX), Ok(entries));
     }
@@ -56,7 +56,7 @@ fuzz_target!(|data: &[u8]| {
     prefix_ops(&Dv2, data);
     if let Ok(vector) = tlv::decode_state_vector(data) {
         let mut entries = Vec::new();
-        vector.iter().for_each(|e| tlv::push_state_entry(&mut entries, e.name.as_ref(), e.starts.iter().copied()));
+        vector.iter().for_each(|(name, start)| tlv::push_state_entry(&mut entries, *name, [*start]));
         assert_eq!(tlv::decode_state_vector(&tlv::encode_state_vector(&entries)), Ok(vector));
     }
     if let Ok(hello) = Hello::decode(data) {

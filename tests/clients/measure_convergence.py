@@ -1,6 +1,6 @@
 """How long a cut costs.
 
-`measure_convergence.py [--kinds byname,ndnd] [--sizes 3,10,50] [--rounds N] [--pause] [--out FILE]`
+`measure_convergence.py [--kinds byname,ndnd,nlsr] [--sizes 3,10,50] [--rounds N] [--pause] [--out FILE]`
 
 For each size, networks of each kind are made in turn, until each kind had N (10) cuts. Routers stand in a triangle or a
 grid, each in a network namespace. A client at the first pings a producer at the second, 100 times a second, over the
@@ -11,8 +11,10 @@ kind and size: the pings lost in each cut, and their median, p99 and most, in pi
 With `--pause`, byname's routers other than the first two stand still now and then, one at a time, for 250 to 450 ms:
 as on a machine that is too busy.
 
-Both kinds have the same intervals where they have them (advertisements each second, 4 s until a silent neighbour is
-dead). byname's routers have keys; ndnd's believe everybody. $NDND_BIN names ndnd. Needs root, and a quiet machine.
+byname and ndnd have the same intervals where they have them (advertisements each second, 4 s until a silent neighbour is
+dead). NLSR has the shortest that it takes: hellos each 30 s, three tries of 1 s, and 5 s until it tells of a link. Its
+forwarder is byname. byname's routers have keys; ndnd's and NLSR's believe everybody. $NDND_BIN names ndnd, and $NLSR_BIN
+nlsr; a kind whose program is not there is left out, with a word. Needs root, and a quiet machine.
 """
 
 import argparse
@@ -31,7 +33,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from networks import ADVERTISE_MS, DEAD_MS, AnyRouter, BynameRouter, answers, client, environment, network, wait_until
+from networks import (
+    ADVERTISE_MS, DEAD_MS, NDND, NLSR, NLSR_BUILD_S, NLSR_HELLO_S, AnyRouter, BynameRouter, answers, client, environment,
+    network, wait_until,
+)
 from router import binary
 
 INTERVAL_MS = 10
@@ -115,15 +120,17 @@ def pauses(routers: list[AnyRouter]) -> Iterator[None]:
 def cuts(kind: str, size: int, count: int, patience_s: float, with_pauses: bool) -> list[int]:
     """Cuts in one network. Returns the pings lost in each."""
     with tempfile.TemporaryDirectory(prefix="byname-") as folder, \
-            network(Path(folder), [kind] * size, links(size), with_keys=kind == "byname") as net:
+            network(Path(folder), [kind] * size, links(size), with_keys=kind == "byname", announced=(1, "/app/far")) as net:
         near, far = net.routers[:2]
         with client(far, str(binary()), "ping-server", "--announce", "/app/far"):
-            wait_until(lambda: answers(near, "/app/far"), "the first answer", 120)
+            wait_until(lambda: answers(near, "/app/far"), "the first answer", 240)
+            # NLSR finds a link again with its next hello.
+            rest_s = NLSR_HELLO_S + NLSR_BUILD_S if kind == "nlsr" else 0
             lost = []
             with pauses(net.routers[2:] if with_pauses else []):
                 for _ in range(count):
                     # Until the direct link is used, and all other routers know their ways.
-                    time.sleep(4 + size / 10)
+                    time.sleep(4 + size / 10 + rest_s)
                     lost.append(lost_pings(near, patience_s, lambda: net.set_link(0, 1, up=False)))
                     net.set_link(0, 1, up=True)
     return lost
@@ -149,6 +156,7 @@ def line(kind: str, size: int, rounds: int, lost: list[int], load: float) -> dic
         "lost": lost, **figures, **{f"{name}_ms": value * INTERVAL_MS for name, value in figures.items()},
         "parameters": {
             "interval_ms": INTERVAL_MS, "timeout_ms": TIMEOUT_MS, "advertise_ms": ADVERTISE_MS, "dead_ms": DEAD_MS,
+            **({"nlsr_hello_s": NLSR_HELLO_S, "nlsr_build_s": NLSR_BUILD_S} if kind == "nlsr" else {}),
             "settled": SETTLED, "keys": kind == "byname",
         },
         "command": " ".join(["measure_convergence.py", *sys.argv[1:]]),
@@ -160,15 +168,20 @@ def line(kind: str, size: int, rounds: int, lost: list[int], load: float) -> dic
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kinds", default="byname,ndnd")
+    parser.add_argument("--kinds", default="byname,ndnd,nlsr")
     parser.add_argument("--sizes", default="3,10,50")
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--patience", type=float, default=60.0, help="seconds until a cut must be overcome")
+    parser.add_argument("--patience", type=float, default=120.0, help="seconds until a cut must be overcome")
     parser.add_argument("--pause", action="store_true", help="byname's other routers stand still now and then")
     parser.add_argument("--out", type=argparse.FileType("a"), default=sys.stdout)
     options = parser.parse_args()
+    kinds = options.kinds.split(",")
+    for kind, variable, program in (("ndnd", "NDND_BIN", NDND), ("nlsr", "NLSR_BIN", NLSR)):
+        if kind in kinds and not os.access(program, os.X_OK):
+            kinds.remove(kind)
+            print(f"{kind} is left out: ${variable} names no program", file=sys.stderr)
     for size in map(int, options.sizes.split(",")):
-        for figures in measure(options.kinds.split(","), size, options.rounds, options.patience, options.pause):
+        for figures in measure(kinds, size, options.rounds, options.patience, options.pause):
             print(json.dumps(figures), file=options.out, flush=True)
 
 

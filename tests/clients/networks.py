@@ -1,4 +1,5 @@
-"""Networks whose routers find their routes themselves: byname's and ndnd's, each in a namespace, joined by veth pairs.
+"""Networks whose routers find their routes themselves, each in a namespace, joined by veth pairs: byname's, ndnd's, and
+byname as a forwarder with NLSR beside it.
 
 Clients stay outside the namespaces, because a Unix socket works across them. All routers believe everybody, as ndn-dv
 does with `keychain: insecure`, unless the network is made with keys.
@@ -22,8 +23,11 @@ from router import Router, binary
 from topology import _ip
 
 NDND = os.environ.get("NDND_BIN", "")
+NLSR = os.environ.get("NLSR_BIN", "")
 NETWORK = "/net"
 ADVERTISE_MS, DEAD_MS = 1000, 4000
+# The shortest that NLSR takes.
+NLSR_HELLO_S, NLSR_BUILD_S = 30, 5
 
 
 def wait_until(holds: Callable[[], bool], what: str, wait_s: float) -> None:
@@ -120,6 +124,80 @@ class BynameRouter(Router):
         return super().config() + routing + links
 
 
+class NlsrRouter(Router):
+    """byname as the forwarder, and NLSR beside it, with the shortest intervals that NLSR takes."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.neighbours: list[str] = []
+        self.peers: list[tuple[str, str]] = []
+        self.announced: list[str] = []
+        self.keys: Path | None = None
+        self.daemon: subprocess.Popen[bytes] | None = None
+
+    def nlsr_config(self) -> str:
+        peers = "".join(
+            f"  neighbor {{\n    name {NETWORK}/site/%C1.Router/{name}\n    face-uri {uri}\n    link-cost 1\n  }}\n"
+            for name, uri in self.peers
+        )
+        announced = "".join(f"  {prefix} 0\n" for prefix in self.announced)
+        everybody = "trust-anchor {\n      type any\n    }"
+        return f"""general {{
+  network {NETWORK}
+  site /site
+  router /%C1.Router/{self.name}
+  sync-protocol psync
+  state-dir {self.directory}/{self.name}-nlsr
+}}
+neighbors {{
+  hello-retries 3
+  hello-timeout 1
+  hello-interval {NLSR_HELLO_S}
+  adj-lsa-build-interval {NLSR_BUILD_S}
+{peers}}}
+hyperbolic {{
+  state off
+}}
+fib {{
+  max-faces-per-prefix 3
+  routing-calc-interval 0
+}}
+advertising {{
+{announced}}}
+security {{
+  validator {{
+    {everybody}
+  }}
+  prefix-update-validator {{
+    {everybody}
+  }}
+}}
+"""
+
+    def start(self, wait_s: float = 10.0) -> "NlsrRouter":
+        super().start(wait_s)
+        for _, uri in self.peers:
+            self.cli("face", "create", uri, "permanent")
+        home = self.directory / f"{self.name}-nlsr"
+        home.mkdir(exist_ok=True)
+        path = self.directory / f"{self.name}-nlsr.conf"
+        path.write_text(self.nlsr_config())
+        with (self.directory / f"{self.name}-nlsr.log").open("wb") as log:
+            self.daemon = subprocess.Popen(
+                ["ip", "netns", "exec", self.netns, NLSR, "-f", str(path)],
+                env={**os.environ, "HOME": str(home), "NDN_CLIENT_TRANSPORT": self.unix},
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )
+        return self
+
+    def stop(self, wait_s: float = 10.0) -> int:
+        if self.daemon:
+            self.daemon.terminate()
+            self.daemon.wait(wait_s)
+            self.daemon = None
+        return super().stop(wait_s)
+
+
 class Host:
     """byname on a host of its own, as the README starts it."""
 
@@ -146,7 +224,7 @@ class Host:
         self.process.wait(10)
 
 
-AnyRouter = BynameRouter | NdndRouter | Host
+AnyRouter = BynameRouter | NdndRouter | NlsrRouter | Host
 
 
 @dataclass
@@ -200,11 +278,12 @@ def keys_for(directory: Path, kinds: list[str], names: list[str]) -> Path:
 @contextlib.contextmanager
 def network(
     directory: Path, kinds: list[str], edges: list[tuple[int, int]], with_keys: bool = False,
-    cut: tuple[int, int] | None = None, extra_config: str = "",
+    cut: tuple[int, int] | None = None, extra_config: str = "", announced: tuple[int, str] | None = None,
 ) -> Iterator[Network]:
-    """Routers of these kinds, `byname` or `ndnd`, with a link for each edge. The first end of an edge names the other.
+    """Routers of these kinds, `byname`, `ndnd` or `nlsr`, with a link for each edge. The first end of an edge names the other.
 
-    The link `cut` is down when the routers start. `extra_config` is for byname's.
+    The link `cut` is down when the routers start. `extra_config` is for byname's. `announced` is a prefix that a router of
+    NLSR announces by its configuration; others hear of prefixes from applications.
     """
     spaces = [f"bnet-{os.getpid()}-{i}" for i in range(len(kinds))]
     with contextlib.ExitStack() as stack:
@@ -215,7 +294,9 @@ def network(
             _ip("netns", "add", space)
             stack.callback(_ip, "netns", "del", space)
             _ip("-n", space, "link", "set", "lo", "up")
-            if kind == "ndnd":
+            if kind == "nlsr":
+                routers.append(NlsrRouter(directory, name=name, netns=space))
+            elif kind == "ndnd":
                 routers.append(NdndRouter(directory, name, space))
             else:
                 routers.append(BynameRouter(directory, name=name, netns=space, extra_config=extra_config))
@@ -231,6 +312,14 @@ def network(
             made.links[near, far] = (spaces[near], f"to{far}", f"10.77.{number}.2")
             made.links[far, near] = (spaces[far], f"to{near}", f"10.77.{number}.1")
             routers[near].neighbours.append(f"udp://10.77.{number}.2:{routers[far].port}")
+            # NLSR's routers make no faces, and both ends name each other.
+            for router, (other, host) in ((routers[near], (far, 2)), (routers[far], (near, 1))):
+                if isinstance(router, NlsrRouter):
+                    router.peers.append((names[other], f"udp4://10.77.{number}.{host}:{routers[other].port}"))
+        if announced:
+            (number, prefix) = announced
+            if isinstance(routers[number], NlsrRouter):
+                routers[number].announced.append(prefix)
         if cut:
             made.set_link(*cut, up=False)
         for router in routers:

@@ -8,7 +8,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use crate::{Cli, Connection};
 
 /// Commands that ask no router.
-const ASK_NOBODY: [&str; 12] = [
+const ASK_NOBODY: [&str; 13] = [
     "run",
     "check",
     "default-config",
@@ -17,6 +17,7 @@ const ASK_NOBODY: [&str; 12] = [
     "table",
     "trees",
     "demo",
+    "fleet",
     "switch",
     "switch-controller",
     "completions",

@@ -18,6 +18,8 @@ mod dashboard;
 mod demo;
 mod exit;
 mod flat;
+mod fleet;
+mod in_flight;
 mod key;
 mod keygen;
 mod line;
@@ -90,6 +92,10 @@ Tools:
 Ethernet by flat names:
   switch             Forward Ethernet frames by destination address, as a controller decides
   switch-controller  Tell the switches of a network where hosts are
+
+A fleet of routers with one intent, in etcd:
+  agent           Follow the intent beside a router
+  fleet           Show how far each node is; change links, groups, routes and strategies of all
 
 Installation:
   completions     Print completions for a shell
@@ -181,6 +187,10 @@ enum Command {
     Switch(switch::SwitchArgs),
     /// Tell the switches of a network where hosts are
     SwitchController(switch::ControllerArgs),
+    /// Follow the intent of a fleet, beside a router
+    Agent(fleet::AgentArgs),
+    /// Show and change the intent of a fleet of routers, in etcd
+    Fleet(fleet::FleetArgs),
     /// Print completions for a shell
     Completions(reference::CompletionsArgs),
     /// Write the manual pages into a folder
@@ -260,7 +270,7 @@ fn carry_out(command: Command, connection: &Connection) -> anyhow::Result<u8> {
         Command::Key(args) => key::run(args),
         Command::Keygen(args) => keygen::run(args),
         Command::Table(args) => table::run(args),
-        Command::Flat(args) => flat::run(args),
+        Command::Flat(args) => flat::run(args, connection),
         Command::Trees(args) => trees::run(args),
         Command::Manage(command) => command.run(&mut connection.connect()?).map(|()| exit::OK),
         Command::Top(args) => top::run(args, connection),
@@ -276,6 +286,8 @@ fn carry_out(command: Command, connection: &Connection) -> anyhow::Result<u8> {
         Command::Demo(args) => demo::run(args),
         Command::Switch(args) => switch::run(args),
         Command::SwitchController(args) => switch::run_controller(args),
+        Command::Agent(args) => fleet::run_agent(args, connection),
+        Command::Fleet(args) => fleet::run(args),
         Command::Completions(args) => reference::completions(args),
         Command::Man(args) => reference::man(args),
     }

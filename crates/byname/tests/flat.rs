@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Done, Router, finish};
+use common::{Done, Router, assert_documented, finish};
 
 /// Runs `byname` with these words, in a folder.
 fn byname(folder: &Path, line: &str) -> Done {
@@ -136,4 +136,55 @@ fn a_router_forwards_flat_names_by_their_labels_and_takes_over_another_table() {
     assert_eq!((&counts["transmitted"], &counts["received"]), (&30.into(), &30.into()), "{}", pings.stderr);
     assert!(router.reaches("/objects/alpha"), "by the other face");
     assert_eq!(router.json("route get /objects/alpha")["label"], "/up/2");
+}
+
+#[test]
+fn flat_names_change_by_commands_and_the_changes_outlive_the_router() {
+    let [one, two] = [Router::start(), Router::start()];
+    let uris = [&one, &two].map(|upstream| format!("udp4://127.0.0.1:{}", upstream.port));
+    let state = tempfile::tempdir().expect("a folder");
+    let file = state.path().join("state.db");
+    let mut router = Router::start_with(&format!("[state]\nfile = {file:?}\n[[flat]]\nprefix = \"/objects\"\n"));
+    for (label, uri) in [("/up/1", &uris[0]), ("/up/2", &uris[1])] {
+        router.ok(&format!("route add {label} {uri}"));
+    }
+    let _servers = [
+        one.serve("ping-server /objects/a", "/objects/a/ping", b""),
+        two.serve("ping-server /objects/a", "/objects/a/ping", b""),
+    ];
+    assert_eq!(router.run("ping /objects/a -c 1").code, 5);
+    assert_eq!(router.ok("flat add /objects a /up/1"), "flat-set name=/objects/a label=/up/1\n");
+    assert!(router.reaches("/objects/a"));
+    let way = |router: &Router| router.json("route get /objects/a/ping")["label"].clone();
+    assert_eq!(way(&router), "/up/1");
+    router.ok("flat alter /objects a /up/2");
+    assert_eq!((way(&router), router.reaches("/objects/a")), ("/up/2".into(), true));
+    let names = router.path("changes.txt");
+    std::fs::write(&names, "# changes\nb /up/1\n\nc -\n").expect("written");
+    assert_eq!(router.ok(&format!("flat load /objects {}", names.display())), "2 flat names changed\n");
+    let listed = router.json("flat list");
+    assert_documented("flat name", &listed[0]);
+    assert_eq!(listed.as_array().map(Vec::len), Some(3));
+    // What is wrong is said before anything changes.
+    std::fs::write(&names, "d /up/1\ne\n").expect("written");
+    let refused = router.run(&format!("flat load /objects {}", names.display()));
+    assert!(
+        refused.code == 1 && refused.stderr.contains("line 2: a line has a flat name and a label"),
+        "{}",
+        refused.stderr
+    );
+    let refused = router.run("flat add /elsewhere a /up/1");
+    assert!(refused.code == 6 && refused.stderr.contains("[[flat]]"), "{}", refused.stderr);
+    assert_eq!(router.json("flat list").as_array().map(Vec::len), Some(3));
+    // A new process, and one that takes over.
+    router = router.restart("-TERM");
+    assert_eq!(router.json("flat list"), listed);
+    assert_eq!((way(&router), router.reaches("/objects/a")), ("/up/2".into(), true));
+    router.restart_by_command();
+    assert_eq!(router.json("flat list"), listed);
+    assert!(router.reaches("/objects/a"));
+    router.ok("flat remove /objects a");
+    assert_eq!(router.run("ping /objects/a -c 1").code, 5);
+    assert_eq!(router.ok("flat reset /objects a"), "flat-reset name=/objects/a\n");
+    assert_eq!(router.json("flat list").as_array().map(Vec::len), Some(2));
 }

@@ -25,6 +25,7 @@ use byname_lookup::prefix::binary_search::{self, BinarySearch};
 use byname_lookup::prefix::compact::{self, Compact};
 use byname_lookup::prefix::learned::Learned;
 use byname_lookup::prefix::level_pulling::{self, LevelPulling};
+use byname_lookup::prefix::namespaces::changes::Changes;
 use byname_lookup::prefix::two_stage::{self, StartDepth};
 use byname_lookup::prefix::{LongestFirst, TwoStage, longest_first};
 use byname_lookup::tagset::TagsetFib;
@@ -571,6 +572,17 @@ impl<F: Family> FibWriter<F> {
         if self.pending.len() >= BATCH_MAX {
             self.commit();
         }
+    }
+}
+
+impl FibWriter<Names> {
+    /// In each engine, the key and the changes of the flat namespace with this prefix, if there is one.
+    pub fn flat_changes(&self, prefix: NameRef<'_>) -> Vec<(NameHashKey, Arc<Changes>)> {
+        let of_engine = |(_, replica): &(usize, Replica)| {
+            let query = replica.engine.query();
+            query.flat_changes(prefix).map(|(key, changes)| (*key, changes.clone()))
+        };
+        self.replicas.iter().filter_map(of_engine).collect()
     }
 }
 

@@ -41,9 +41,7 @@ impl LinkFields {
             prefix_announcement: None,
         }
     }
-}
 
-impl LinkFields {
     /// Moves all fields to `to`, which has none.
     #[inline]
     fn move_to(&mut self, to: &mut LinkFields) {
@@ -61,9 +59,7 @@ impl LinkFields {
             to.prefix_announcement = Some(announcement);
         }
     }
-}
 
-impl LinkFields {
     /// The header of an unfragmented packet with these fields, as the peer gets it.
     #[inline]
     pub fn header(&self) -> LpPacket<'_> {

@@ -9,6 +9,7 @@
 mod balance;
 mod baselines;
 mod cables;
+mod descriptors;
 mod documents;
 mod experiments;
 mod flat;
@@ -70,6 +71,8 @@ enum Experiment {
     Locator(locator::Options),
     /// Push and pull flows together, by tags and by locator.
     Mixed(mixed::Options),
+    /// Routing of descriptors in one router of a large network: memory, and time of an update.
+    Descriptors(descriptors::Options),
     /// Subset match of tag sets on one engine, or on several in turn.
     Tags(tags::Options),
     /// Ethernet frames through a flat switch: in memory, or on virtual cables.
@@ -100,6 +103,7 @@ fn main() -> anyhow::Result<()> {
         Experiment::Forward(options) => harness::run(&options),
         Experiment::Locator(options) => harness::run(&options),
         Experiment::Mixed(options) => harness::run(&options),
+        Experiment::Descriptors(options) => harness::run(&options),
         Experiment::Tags(options) => tags::run(&options),
         Experiment::Switch(options) => harness::run(&options),
         Experiment::Balance(options) => harness::run(&options),

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use thiserror::Error;
@@ -212,6 +212,66 @@ impl Deref for Lines {
     }
 }
 
+/// Bytes that are gathered for a while. The system gets them back with the drop, while an allocator
+/// may keep what a vector leaves.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    store: Option<ScratchStore>,
+    len: usize,
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+type ScratchStore = memmap2::MmapMut;
+#[cfg(any(not(target_os = "linux"), miri))]
+type ScratchStore = Vec<u8>;
+
+impl Scratch {
+    /// Room at first, in bytes. The system provides it only as it is used.
+    const ROOM_MIN: usize = 1 << 18;
+
+    /// Adds bytes.
+    ///
+    /// # Errors
+    /// If the system refuses so many.
+    pub(crate) fn extend(&mut self, bytes: &[u8]) -> Result<(), Refused> {
+        let len = self.len + bytes.len();
+        if self.store.as_ref().is_none_or(|store| store.len() < len) {
+            let mut larger = Self::room(len.next_power_of_two().max(Self::ROOM_MIN))?;
+            larger[..self.len].copy_from_slice(self);
+            self.store = Some(larger);
+        }
+        let store = self.store.as_mut().expect("it was made");
+        store[self.len..len].copy_from_slice(bytes);
+        self.len = len;
+        Ok(())
+    }
+
+    fn room(bytes: usize) -> Result<ScratchStore, Refused> {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        let store = memmap2::MmapMut::map_anon(bytes).map_err(|_| Refused { bytes });
+        #[cfg(any(not(target_os = "linux"), miri))]
+        let store = with_room(bytes).map(|mut store| {
+            store.resize(bytes, 0);
+            store
+        });
+        store
+    }
+}
+
+impl Deref for Scratch {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.store.as_ref().map_or(&[], |store| &store[..self.len])
+    }
+}
+
+impl DerefMut for Scratch {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.store.as_mut().map_or(&mut [], |store| &mut store[..self.len])
+    }
+}
+
 /// The system refused memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the system refuses {bytes} bytes of memory")]
@@ -251,7 +311,7 @@ pub fn reserve<T>(table: &mut Vec<T>, len: usize) {
 
 /// Advises large pages wherever a whole one fits into the vector's memory.
 fn advise<T>(table: &Vec<T>) {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     {
         let first = table.as_ptr().cast::<u8>();
         let before = first.align_offset(LARGE_BYTES);
@@ -268,7 +328,7 @@ fn advise<T>(table: &Vec<T>) {
             };
         }
     }
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(any(not(target_os = "linux"), miri))]
     let _ = table;
 }
 
@@ -303,7 +363,7 @@ impl Chunk {
         unsafe { self.0.add(at) }
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     fn map() -> io::Result<NonNull<u8>> {
         use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
         let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -323,13 +383,13 @@ impl Chunk {
         NonNull::new(chunk.cast()).ok_or(io::ErrorKind::OutOfMemory.into())
     }
 
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(any(not(target_os = "linux"), miri))]
     fn map() -> io::Result<NonNull<u8>> {
         // SAFETY: the layout's size is not zero.
         NonNull::new(unsafe { std::alloc::alloc_zeroed(Self::LAYOUT) }).ok_or(io::ErrorKind::OutOfMemory.into())
     }
 
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(any(not(target_os = "linux"), miri))]
     const LAYOUT: std::alloc::Layout = match std::alloc::Layout::from_size_align(Self::BYTES, Self::BYTES) {
         Ok(layout) => layout,
         Err(_) => panic!("a power of two is an alignment"),
@@ -339,10 +399,10 @@ impl Chunk {
 impl Drop for Chunk {
     fn drop(&mut self) {
         // SAFETY: the chunk belongs to its owner alone, who promised that nothing points into it.
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", not(miri)))]
         let _ = unsafe { rustix::mm::munmap(self.0.as_ptr().cast(), Self::BYTES) };
         // SAFETY: as above. The memory was allocated with this layout.
-        #[cfg(not(target_os = "linux"))]
+        #[cfg(any(not(target_os = "linux"), miri))]
         unsafe {
             std::alloc::dealloc(self.0.as_ptr(), Self::LAYOUT);
         }
@@ -356,7 +416,8 @@ mod tests {
 
     #[test]
     fn lines_are_zero_and_keep_what_is_written() {
-        for (count, pages) in [(3, Pages::Small), (100_000, Pages::Small), (100_000, Pages::Large)] {
+        let many = if cfg!(miri) { 100 } else { 100_000 };
+        for (count, pages) in [(3, Pages::Small), (many, Pages::Small), (many, Pages::Large)] {
             let lines = Lines::zeroed(count, pages).expect("a few megabytes");
             lines.prefault();
             assert_eq!(lines.len(), count);
@@ -365,6 +426,21 @@ mod tests {
             assert_eq!(lines[count - 1].0[7].load(Ordering::Relaxed), 5);
             assert_eq!(&lines[0] as *const Line as usize % 64, 0);
         }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "megabytes, by safe code")]
+    fn gathered_bytes_are_those_that_were_added() {
+        let (mut scratch, mut right) = (Scratch::default(), Vec::new());
+        assert_eq!((&*scratch, scratch.len()), (&[][..], 0));
+        for i in 0..20 {
+            let bytes = vec![i; 99_999 * usize::from(i)];
+            scratch.extend(&bytes).expect("some megabytes");
+            right.extend(bytes);
+        }
+        assert!(*scratch == *right && right.len() > 4 * Scratch::ROOM_MIN);
+        scratch[7] = 9;
+        assert_eq!(scratch[7], 9);
     }
 
     /// Bytes on large pages in the mapping at this address, as the kernel counts them.
@@ -385,6 +461,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no pages")]
     #[cfg(target_os = "linux")]
     fn tables_lie_on_pages_of_the_size_that_was_asked_for() {
         let mode = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
@@ -407,6 +484,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "four million elements")]
     fn vectors_on_large_pages_keep_what_they_hold() {
         let mut table = with_large_pages::<u64>(1 << 20).expect("a few megabytes");
         let first = table.as_ptr();
@@ -418,6 +496,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri stops where a system refuses")]
     fn refused_vectors_say_how_much_was_asked_for() {
         assert_eq!(with_large_pages::<u64>(1 << 58), Err(Refused { bytes: 1 << 61 }));
         assert_eq!(with_room::<u64>(usize::MAX), Err(Refused { bytes: usize::MAX }));
@@ -443,6 +522,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no pages")]
     fn refused_pages_come_with_the_command_to_reserve_them() {
         // More than any machine has reserved.
         let Err(error) = Lines::zeroed(1 << 40, Pages::Reserved1G) else { panic!("64 TiB of reserved pages") };

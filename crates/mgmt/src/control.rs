@@ -43,6 +43,8 @@ element! {
         mtu: Option<u64> = types::MTU,
         /// Packet thread, by number. Other forwarders do not know it.
         thread: Option<u64> = types::THREAD,
+        /// Label of a flat name: the name whose route it follows. Other forwarders do not know it.
+        label: Option<Name> = types::ROUTE_LABEL,
     }
 }
 

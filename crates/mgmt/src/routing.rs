@@ -19,6 +19,8 @@ pub mod origin {
     pub const AUTOCONF: u64 = 66;
     /// NLSR and ndn-dv.
     pub const NLSR: u64 = 128;
+    /// The intent of a fleet, through its agent. byname's own.
+    pub const FLEET: u64 = 200;
     /// An administrator.
     pub const STATIC: u64 = 255;
 }
@@ -77,6 +79,16 @@ element! {
         name: Name = tlv::types::NAME,
         /// Routes for it.
         routes: Vec<Route> = types::ROUTE,
+    }
+}
+
+element! {
+    /// An entry of the dataset `flat/list`: a flat name that commands have changed.
+    FlatChange = types::FLAT_CHANGE, {
+        /// The namespace's prefix and the flat name.
+        name: Name = tlv::types::NAME,
+        /// The name whose route it follows. `None`: it counts as unknown.
+        label: Option<Name> = types::ROUTE_LABEL,
     }
 }
 

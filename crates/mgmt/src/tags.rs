@@ -27,8 +27,13 @@ pub struct DescriptorList(Vec<u8>);
 impl DescriptorList {
     /// Appends a descriptor. Returns false if there is no room.
     pub fn push(&mut self, descriptor: &Descriptor) -> bool {
+        self.push_beside(descriptor, &DescriptorList::default())
+    }
+
+    /// Appends a descriptor if there is room for both lists in one command. Returns false if not.
+    pub fn push_beside(&mut self, descriptor: &Descriptor, other: &DescriptorList) -> bool {
         let len = tlv::element_size(tagnet::TAGS, size_of_val(descriptor.tags()));
-        let fits = self.0.len() + len <= DESCRIPTORS_BYTES_MAX;
+        let fits = self.0.len() + other.0.len() + len <= DESCRIPTORS_BYTES_MAX;
         if fits {
             tlv::push_nested(&mut self.0, tagnet::TAGS, |out| {
                 descriptor.tags().iter().for_each(|tag| out.extend_from_slice(&tag.0.to_be_bytes()));

@@ -60,6 +60,7 @@ fn control_parameters_with_every_field() {
         default_congestion_threshold_bytes: Some(65_536),
         mtu: Some(1_400),
         thread: Some(63),
+        label: Some(name("/up/1")),
     };
     assert_eq!(ControlParameters::decode(&parameters.encode()), Ok(parameters));
 }

@@ -103,6 +103,8 @@ pub const N_SHARED_PIT_ENTRIES: u64 = 306;
 pub const N_FAILED_RESTARTS: u64 = 320;
 pub const RESTART_FAILURE: u64 = 322;
 pub const TAKEN_OVER: u64 = 340;
+pub const FLAT_CHANGE: u64 = 342;
+pub const ROUTE_LABEL: u64 = 344;
 pub const IS_STALE: u64 = 308;
 pub const STATE: u64 = 310;
 

@@ -11,9 +11,57 @@ use crate::rib::INFINITY;
 /// What a neighbour tells of a router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Told {
-    pub(crate) cost: u64,
+    /// Less than infinity.
+    pub(crate) cost: u8,
     /// Whether the neighbour has a link of its own to that router, and uses it.
     pub(crate) is_linked: bool,
+}
+
+/// What a neighbour tells of all routers. It takes two bytes for each router that this one knows.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tale {
+    /// By number of the router.
+    entries: Vec<Option<Told>>,
+}
+
+impl Tale {
+    /// Room for all of this many routers.
+    pub(crate) fn of(routers: usize) -> Self {
+        Tale { entries: Vec::with_capacity(routers) }
+    }
+
+    pub(crate) fn get(&self, router: RouterId) -> Option<Told> {
+        self.entries.get(router.0 as usize).copied().flatten()
+    }
+
+    pub(crate) fn insert(&mut self, router: RouterId, told: Told) {
+        let at = router.0 as usize;
+        if at >= self.entries.len() {
+            self.entries.resize(at + 1, None);
+        }
+        self.entries[at] = Some(told);
+    }
+
+    pub(crate) fn remove(&mut self, router: RouterId) {
+        if let Some(entry) = self.entries.get_mut(router.0 as usize) {
+            *entry = None;
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (RouterId, Told)> + '_ {
+        let numbered = self.entries.iter().zip(0..);
+        numbered.filter_map(|(told, number)| told.map(|told| (RouterId(number), told)))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.iter().count()
+    }
+
+    /// The routers of which this and another tale differ.
+    pub(crate) fn differences<'a>(&'a self, other: &'a Tale) -> impl Iterator<Item = RouterId> + 'a {
+        let length = self.entries.len().max(other.entries.len()) as u32;
+        (0..length).map(RouterId).filter(|router| self.get(*router) != other.get(*router))
+    }
 }
 
 /// A neighbour.
@@ -23,8 +71,8 @@ pub(crate) struct Neighbour {
     pub(crate) claimed: (u64, u64),
     /// Those of the one that is used. `None`: none has been fetched.
     pub(crate) used: Option<(u64, u64)>,
-    /// What its advertisement tells, by router.
-    pub(crate) told: BTreeMap<RouterId, Told>,
+    /// What its advertisement tells.
+    pub(crate) told: Tale,
     /// What it told before it restarted, for routers that it has not told of since.
     pub(crate) stale: BTreeMap<RouterId, Told>,
     pub(crate) stale_until_ms: u64,
@@ -38,7 +86,7 @@ impl Neighbour {
         Neighbour {
             claimed: (0, 0),
             used: None,
-            told: BTreeMap::new(),
+            told: Tale::default(),
             stale: BTreeMap::new(),
             stale_until_ms: 0,
             fetch_ms: None,
@@ -48,7 +96,7 @@ impl Neighbour {
 
     /// The cost that it tells for a router.
     pub(crate) fn told_cost(&self, router: RouterId) -> Option<u64> {
-        self.told.get(&router).or_else(|| self.stale.get(&router)).map(|told| told.cost)
+        self.told.get(router).or_else(|| self.stale.get(&router).copied()).map(|told| u64::from(told.cost))
     }
 
     /// The highest standing of its links.
@@ -94,6 +142,6 @@ impl Neighbour {
 
     /// All routers that it tells of.
     pub(crate) fn routers(&self) -> impl Iterator<Item = RouterId> + '_ {
-        self.told.keys().chain(self.stale.keys()).copied()
+        self.told.iter().map(|(router, _)| router).chain(self.stale.keys().copied())
     }
 }

@@ -1,6 +1,8 @@
 //! The routers of the network that are known, by small numbers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use byname_wire::{Name, NameRef};
@@ -41,34 +43,55 @@ pub(crate) struct Known {
     pub(crate) claimed: (u64, u64),
     /// If it is or was a neighbour that speaks hellos: the start and number of its last hello.
     pub(crate) greeted: Option<(u64, u64)>,
+    /// Hash of an entry of a state vector that tells what is known of it, no more and no less.
+    pub(crate) heard: Option<u64>,
     /// The neighbour that told of it first.
     pub(crate) told_by: Option<RouterId>,
     pub(crate) unreachable_since_ms: u64,
 }
 
+/// A name that is looked up by its bytes, so that names in packets need no copy.
+#[derive(Debug, PartialEq, Eq)]
+struct ByBytes(Arc<Name>);
+
+impl Borrow<[u8]> for ByBytes {
+    fn borrow(&self) -> &[u8] {
+        self.0.value()
+    }
+}
+
+impl Hash for ByBytes {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.value().hash(state);
+    }
+}
+
 /// All known routers. Number 0 is this router.
 #[derive(Debug)]
 pub(crate) struct Routers {
-    index: BTreeMap<Arc<Name>, RouterId>,
+    /// In order of their names.
+    ordered: BTreeMap<Arc<Name>, RouterId>,
+    index: HashMap<ByBytes, RouterId>,
     slots: Vec<Option<Known>>,
     free: Vec<RouterId>,
 }
 
 impl Routers {
     pub(crate) fn new(own: &Name) -> Self {
-        let mut routers = Routers { index: BTreeMap::new(), slots: Vec::new(), free: Vec::new() };
-        let id = routers.insert(own, None, 0);
+        let (ordered, index) = (BTreeMap::new(), HashMap::new());
+        let mut routers = Routers { ordered, index, slots: Vec::new(), free: Vec::new() };
+        let id = routers.insert(own.as_ref(), None, 0);
         assert_eq!(id, SELF, "the table was empty");
         routers.get_mut(SELF).best = Some(Best { cost: 0, nexthop: SELF, other_cost: crate::rib::INFINITY });
         routers
     }
 
-    pub(crate) fn find(&self, name: &Name) -> Option<RouterId> {
-        self.index.get(name).copied()
+    pub(crate) fn find(&self, name: NameRef<'_>) -> Option<RouterId> {
+        self.index.get(name.value()).copied()
     }
 
-    pub(crate) fn insert(&mut self, name: &Name, told_by: Option<RouterId>, now_ms: u64) -> RouterId {
-        let name = Arc::new(name.clone());
+    pub(crate) fn insert(&mut self, name: NameRef<'_>, told_by: Option<RouterId>, now_ms: u64) -> RouterId {
+        let name = Arc::new(name.to_name());
         let known = Known {
             name: Arc::clone(&name),
             best: None,
@@ -81,6 +104,7 @@ impl Routers {
             control: None,
             claimed: (0, 0),
             greeted: None,
+            heard: None,
             told_by,
             unreachable_since_ms: now_ms,
         };
@@ -89,13 +113,15 @@ impl Routers {
             RouterId(self.slots.len() as u32 - 1)
         });
         self.slots[id.0 as usize] = Some(known);
-        self.index.insert(name, id);
+        self.index.insert(ByBytes(Arc::clone(&name)), id);
+        self.ordered.insert(name, id);
         id
     }
 
     pub(crate) fn remove(&mut self, id: RouterId) {
         if let Some(known) = self.slots[id.0 as usize].take() {
-            self.index.remove(&known.name);
+            self.index.remove(known.name.value());
+            self.ordered.remove(&known.name);
             self.free.push(id);
         }
     }
@@ -120,10 +146,10 @@ impl Routers {
 
     /// All routers, by name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (RouterId, &Known)> {
-        self.index.values().map(|id| (*id, self.get(*id)))
+        self.ordered.values().map(|id| (*id, self.get(*id)))
     }
 
     pub(crate) fn ids(&self) -> Vec<RouterId> {
-        self.index.values().copied().collect()
+        self.ordered.values().copied().collect()
     }
 }

@@ -6,7 +6,7 @@
 use byname_wire::tlv::{self, Reader, Tlv, types};
 use byname_wire::{DecodeError, Name, NameRef};
 
-use crate::version::{COST, Version, single_name};
+use crate::version::{COST, Version, first_name, single_name};
 
 const ADV_ENTRY: u64 = 202;
 const DESTINATION: u64 = 204;
@@ -30,12 +30,12 @@ fn push_name(out: &mut Vec<u8>, typ: u64, name: NameRef<'_>) {
 }
 
 /// A router that a neighbour reaches.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AdvEntry {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AdvEntry<'a> {
     /// The router.
-    pub destination: Name,
+    pub destination: NameRef<'a>,
     /// The neighbour's nexthop to it.
-    pub next_hop: Name,
+    pub next_hop: NameRef<'a>,
     /// The cost through that nexthop.
     pub cost: u64,
     /// The cost through the second-best nexthop.
@@ -60,7 +60,7 @@ pub fn encode_advertisement<'a>(entries: impl IntoIterator<Item = (NameRef<'a>, 
 ///
 /// # Errors
 /// A [`DecodeError`]; [`DecodeError::TooLarge`] for more entries.
-pub fn decode_advertisement(content: &[u8], max: usize) -> Result<Vec<AdvEntry>, DecodeError> {
+pub fn decode_advertisement(content: &[u8], max: usize) -> Result<Vec<AdvEntry<'_>>, DecodeError> {
     let mut reader = Reader::new(content);
     let mut entries = Vec::new();
     while let Some(tlv) = reader.next_tlv()? {
@@ -76,14 +76,14 @@ pub fn decode_advertisement(content: &[u8], max: usize) -> Result<Vec<AdvEntry>,
     Ok(entries)
 }
 
-impl AdvEntry {
-    fn decode(value: &[u8]) -> Result<Self, DecodeError> {
+impl<'a> AdvEntry<'a> {
+    fn decode(value: &'a [u8]) -> Result<Self, DecodeError> {
         let (mut destination, mut next_hop, mut cost, mut other) = (None, None, None, None);
         let mut reader = Reader::new(value);
         while let Some(tlv) = reader.next_tlv()? {
             match tlv.typ {
-                DESTINATION => destination = Some(single_name(tlv.value)?),
-                NEXT_HOP => next_hop = Some(single_name(tlv.value)?),
+                DESTINATION => destination = Some(first_name(tlv.value)?),
+                NEXT_HOP => next_hop = Some(first_name(tlv.value)?),
                 COST => cost = Some(tlv::decode_nni(COST, tlv.value)?),
                 OTHER_COST => other = Some(tlv::decode_nni(OTHER_COST, tlv.value)?),
                 _ => unknown(&tlv)?,
@@ -165,21 +165,12 @@ pub fn decode_prefix_ops(
 }
 
 /// One start of a router in a state vector.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SeqNoEntry {
     /// When the router started, in seconds since the Unix epoch.
     pub boot: u64,
     /// Its last sequence number.
     pub seq: u64,
-}
-
-/// A router in a state vector.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StateVectorEntry {
-    /// The router.
-    pub name: Name,
-    /// Its starts.
-    pub starts: Vec<SeqNoEntry>,
 }
 
 /// Encodes the content of sync Data: a state vector of entries that [`push_state_entry`] has written.
@@ -202,11 +193,12 @@ pub fn push_state_entry(out: &mut Vec<u8>, name: NameRef<'_>, starts: impl IntoI
     });
 }
 
-/// Decodes the content of sync Data. Its size bounds the result: it fits into a packet.
+/// Decodes the content of sync Data: each start of each router. The content's size bounds the result: it fits into a
+/// packet. A router without starts says nothing, and is left out.
 ///
 /// # Errors
 /// A [`DecodeError`].
-pub fn decode_state_vector(content: &[u8]) -> Result<Vec<StateVectorEntry>, DecodeError> {
+pub fn decode_state_vector(content: &[u8]) -> Result<Vec<(NameRef<'_>, SeqNoEntry)>, DecodeError> {
     let mut reader = Reader::new(content);
     let mut vector = None;
     while let Some(tlv) = reader.next_tlv()? {
@@ -219,31 +211,28 @@ pub fn decode_state_vector(content: &[u8]) -> Result<Vec<StateVectorEntry>, Deco
     let mut entries = Vec::new();
     while let Some(tlv) = reader.next_tlv()? {
         match tlv.typ {
-            STATE_VECTOR_ENTRY => entries.push(StateVectorEntry::decode(tlv.value)?),
+            STATE_VECTOR_ENTRY => read_state_entry(tlv.value, &mut entries)?,
             _ => unknown(&tlv)?,
         }
     }
     Ok(entries)
 }
 
-impl StateVectorEntry {
-    fn decode(value: &[u8]) -> Result<Self, DecodeError> {
-        let name = single_name(value)?;
-        let mut starts = Vec::new();
-        let mut reader = Reader::new(value);
-        while let Some(tlv) = reader.next_tlv()? {
-            match tlv.typ {
-                types::NAME => {}
-                SEQ_NO_ENTRY => {
-                    let boot = nni(tlv.value, BOOTSTRAP_TIME)?.ok_or(DecodeError::Missing(BOOTSTRAP_TIME))?;
-                    let seq = nni(tlv.value, SEQ_NO)?.ok_or(DecodeError::Missing(SEQ_NO))?;
-                    starts.push(SeqNoEntry { boot, seq });
-                }
-                _ => unknown(&tlv)?,
+fn read_state_entry<'a>(value: &'a [u8], out: &mut Vec<(NameRef<'a>, SeqNoEntry)>) -> Result<(), DecodeError> {
+    let name = first_name(value)?;
+    let mut reader = Reader::new(value);
+    while let Some(tlv) = reader.next_tlv()? {
+        match tlv.typ {
+            types::NAME => {}
+            SEQ_NO_ENTRY => {
+                let boot = nni(tlv.value, BOOTSTRAP_TIME)?.ok_or(DecodeError::Missing(BOOTSTRAP_TIME))?;
+                let seq = nni(tlv.value, SEQ_NO)?.ok_or(DecodeError::Missing(SEQ_NO))?;
+                out.push((name, SeqNoEntry { boot, seq }));
             }
+            _ => unknown(&tlv)?,
         }
-        Ok(StateVectorEntry { name, starts })
     }
+    Ok(())
 }
 
 /// The number in the first element of a type.

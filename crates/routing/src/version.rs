@@ -75,6 +75,11 @@ fn find(value: &[u8], typ: u64) -> Result<Option<&[u8]>, DecodeError> {
 
 /// A name and nothing else, or a name before other elements.
 pub(crate) fn single_name(value: &[u8]) -> Result<Name, DecodeError> {
+    first_name(value).map(|name| name.to_name())
+}
+
+/// The same, borrowed.
+pub(crate) fn first_name(value: &[u8]) -> Result<NameRef<'_>, DecodeError> {
     let first = Reader::new(value).next_tlv()?.filter(|tlv| tlv.typ == types::NAME);
-    Ok(NameRef::new(first.ok_or(DecodeError::Missing(types::NAME))?.value)?.to_name())
+    NameRef::new(first.ok_or(DecodeError::Missing(types::NAME))?.value)
 }

@@ -3,9 +3,10 @@
 //! This parser understands only usual lines. It leaves all others to clap, which explains what is wrong with them.
 
 use byname_control::mgmt::json::parse_origin;
-use byname_control::mgmt::tlv::origin;
+use byname_control::mgmt::tlv::{ControlParameters, origin};
 use byname_wire::Name;
 
+use crate::in_flight::Request;
 use crate::manage::face_uri::{FaceSelector, parse_selector};
 use crate::manage::route::{AddArgs, RemoveArgs};
 use crate::tools::parse_name;
@@ -35,12 +36,40 @@ impl Change {
             Change::Remove(args) => &args.nexthop,
         }
     }
+}
 
-    /// The command that makes the change.
-    pub fn command(&self) -> &'static str {
-        match self {
-            Change::Add(_) => "rib/register",
-            Change::Remove(_) => "rib/unregister",
+/// A change of a route through one face.
+pub struct OfFace {
+    /// The change.
+    pub change: Change,
+    /// Id of the face.
+    pub face_id: u64,
+}
+
+impl Request for OfFace {
+    /// Face, prefix and origin of the route.
+    type About = (u64, Name, u64);
+
+    fn about(&self) -> Self::About {
+        let (prefix, origin) = self.change.route();
+        (self.face_id, prefix.clone(), origin)
+    }
+
+    fn name(&self) -> &Name {
+        self.change.route().0
+    }
+
+    fn command(&self) -> (&'static str, &'static str) {
+        match self.change {
+            Change::Add(_) => ("rib", "register"),
+            Change::Remove(_) => ("rib", "unregister"),
+        }
+    }
+
+    fn parameters(&self) -> ControlParameters {
+        match &self.change {
+            Change::Add(args) => args.parameters(self.face_id),
+            Change::Remove(args) => args.parameters(self.face_id),
         }
     }
 }

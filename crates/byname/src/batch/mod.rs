@@ -1,7 +1,7 @@
 //! `byname -f FILE`: many management commands from a file or from standard input, as `nfdc -f` carries them out.
 //!
 //! Each line is a command in byname's syntax or nfdc's. Route changes are sent without waiting for answers, up to a
-//! limit (`in_flight`). All other commands wait for the commands before them. Two changes of the same route are never in
+//! limit (`crate::in_flight`). All other commands wait for the commands before them. Two changes of the same route are never in
 //! flight together. So the result is as if each command had waited for the one before, with one exception: when a
 //! route change fails, some commands after it have been sent already. The report then names their lines.
 //!
@@ -9,8 +9,7 @@
 //! a route that is not there succeeds, as in nfdc.
 
 mod direct;
-mod in_flight;
-mod lines;
+pub mod lines;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -22,12 +21,12 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use crate::exit::{self, Failure};
+use crate::in_flight::{Done, InFlight};
 use crate::manage::face_uri::FaceSelector;
 use crate::manage::{self, face, route};
 use crate::{Connection, nfdc_words};
 use byname_client::Link;
-use direct::{Change, route_change};
-use in_flight::{Done, InFlight};
+use direct::{Change, OfFace, route_change};
 use lines::{BadLine, Lines, words};
 
 /// Most face URIs to remember. When there are more, all are forgotten and asked for again.
@@ -80,7 +79,7 @@ struct Failures {
 
 struct Batch {
     client: Link,
-    in_flight: InFlight,
+    in_flight: InFlight<OfFace>,
     /// Ids of faces by URI. A route may be added to one face, and removed from several.
     faces: HashMap<String, Vec<u64>>,
     out: BufWriter<io::Stdout>,
@@ -158,7 +157,8 @@ impl Batch {
         };
         self.commands += 1;
         for &face_id in faces {
-            if self.in_flight.changes(&change, face_id) {
+            let request = OfFace { change: change.clone(), face_id };
+            if self.in_flight.changes(&request) {
                 self.await_answers()?;
             }
             while !self.in_flight.has_room() {
@@ -168,7 +168,7 @@ impl Batch {
             if self.stops() {
                 return Ok(());
             }
-            self.in_flight.push(&mut self.client, change.clone(), number, face_id)?;
+            self.in_flight.push(&mut self.client, request, number)?;
         }
         Ok(())
     }
@@ -198,7 +198,7 @@ impl Batch {
     }
 
     fn take_answers(&mut self) -> anyhow::Result<()> {
-        while let Some(Done { change, line, face_id, answer }) = self.in_flight.next_done() {
+        while let Some(Done { request: OfFace { change, face_id }, line, answer }) = self.in_flight.next_done() {
             match (change, answer) {
                 (Change::Add(args), Ok(answer)) => {
                     self.out.write_all(route::added_line(&args.added(face_id, &answer)).as_bytes())?;

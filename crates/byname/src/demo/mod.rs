@@ -1,6 +1,7 @@
 //! `byname demo`: the paper's applications [TagNet §2.1] over three routers, each in a process; three switches
-//! [Concise §3.1] with hosts that move; and networks of any shape to try things in ([`net`]).
+//! [Concise §3.1] with hosts that move; a fleet that follows etcd ([`fleet`]); and networks of any shape to try things in ([`net`]).
 
+mod fleet;
 mod named;
 mod namespace;
 mod net;
@@ -35,6 +36,8 @@ enum Demo {
     Pull(RouterArgs),
     /// News reaches all listeners that want a subset of its tags; a consumer fetches Data by name meanwhile
     Push(RouterArgs),
+    /// Three routers follow one intent in etcd; a link fails, and then etcd itself (needs etcd in the path)
+    Fleet,
     /// A network of routers to try things in: a line, a ring, a grid, or one from a file
     Net(net::NetArgs),
     /// Hosts in network namespaces on three Ethernet switches; a host moves while ping and iperf3 run (needs root)
@@ -67,6 +70,7 @@ pub fn run(args: DemoArgs) -> anyhow::Result<u8> {
             let network = routers(args)?;
             named::beside(&network, || push::run(&network))?;
         }
+        Demo::Fleet => fleet::run()?,
         Demo::Net(args) => return net::run(args),
         Demo::Switch(args) => switch::run(args.threads)?,
     }

@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -98,7 +98,19 @@ impl Network {
         Ok(())
     }
 
-    fn socket(&self, router: &str) -> PathBuf {
+    /// The folder of the routers' files.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// UDP port of a router.
+    pub fn port(&self, name: &str) -> anyhow::Result<u16> {
+        let router = self.routers.iter().find(|router| router.name == name);
+        Ok(router.with_context(|| format!("there is no router {name}"))?.port)
+    }
+
+    /// Unix socket of a router.
+    pub fn socket(&self, router: &str) -> PathBuf {
         self.folder.join(format!("{router}.sock"))
     }
 

@@ -75,7 +75,8 @@ struct Unset {
 }
 
 /// Parses a strategy's name, full or short.
-fn parse_strategy(text: &str) -> Result<Name, String> {
+/// Parses the name of a strategy, or its last part.
+pub fn parse_strategy(text: &str) -> Result<Name, String> {
     if text.starts_with('/') || text.starts_with("ndn:") {
         return parse_name(text);
     }

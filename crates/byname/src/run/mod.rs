@@ -14,7 +14,7 @@ mod reload;
 pub mod routing;
 mod socket_path;
 mod start_up;
-mod state;
+pub mod state;
 mod takeover;
 mod trees;
 mod watch;

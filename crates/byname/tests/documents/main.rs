@@ -19,9 +19,9 @@ use common::{Router, Server, command_at, finish, write_sample};
 
 /// Commands whose `--help` has examples.
 const WITH_EXAMPLES: [&str; 4] = ["", "face create", "route add", "strategy set"];
-/// Commands with demonstrations, networks and ports of their own. `tests/tagnet.rs`, `tests/tags.rs`, `tests/switch.rs` and
-/// `tests/dashboard.rs` run them.
-const RUN_ELSEWHERE: [&str; 5] = ["demo", "switch", "switch-controller", "tags", "dashboard"];
+/// Commands with demonstrations, networks and ports of their own. `tests/tagnet.rs`, `tests/tags.rs`, `tests/switch.rs`,
+/// `tests/dashboard.rs` and `tests/fleet.rs` run them.
+const RUN_ELSEWHERE: [&str; 7] = ["demo", "switch", "switch-controller", "tags", "dashboard", "agent", "fleet"];
 /// Commands that run until they are interrupted.
 const SERVERS: [&str; 4] = ["run", "put", "ping-server", "poke"];
 /// Minimum number of commands in the documents: guards against a search that finds none.
@@ -67,7 +67,8 @@ struct Stage {
 
 impl Stage {
     fn new() -> Stage {
-        let routing = "[routing]\nnetwork = \"/example\"\nname = \"/example/r1\"\ninsecure = true\nmulticast = false\n";
+        let routing = "[routing]\nnetwork = \"/example\"\nname = \"/example/r1\"\ninsecure = true\nmulticast = false\n\
+                       [[flat]]\nprefix = \"/objects\"\n";
         let (router, neighbour) = (Router::start_with(routing), Router::start());
         write_sample(&router.path("song.ogg"), 100_000);
         std::fs::write(router.path("commands.txt"), "face create udp4://192.0.2.1:6363\n").expect("write commands.txt");
@@ -76,6 +77,7 @@ impl Stage {
         std::fs::write(router.path("rules.txt"), rules).expect("write rules.txt");
         let names = "report.pdf /upstream/1\nsong.ogg /upstream/2\n";
         std::fs::write(router.path("names.txt"), names).expect("write names.txt");
+        std::fs::write(router.path("changes.txt"), "a.pdf /upstream/1\nb.pdf -\n").expect("write changes.txt");
         let configuration = std::fs::read_to_string(router.path("byname.toml")).expect("a configuration");
         Stage { router, neighbour, servers: Vec::new(), configuration }
     }

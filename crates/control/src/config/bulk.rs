@@ -40,7 +40,7 @@ impl Config {
         let place = if node.is_some() { Place::Copied(Pages::default()) } else { Place::Mapped };
         let Some(path) = self.bulk_table() else {
             let engine = self.tables.fib.build_with(key, routes_max, &self.tables.fib_parameters())?;
-            return self.behind_flat_namespaces(engine, 0, place);
+            return self.behind_flat_namespaces(engine, 0, key, place);
         };
         let fib = BulkFib::open(&path, Opening { place, checked: true }, routes_max)
             .map_err(|error| BuildError::File { reason: error.to_string() })?;
@@ -50,7 +50,7 @@ impl Config {
         }
         tracing::info!("{} has {} rules and {} labels", path.display(), fib.table().len(), fib.table().labels().len());
         let depth_max = fib.table().query().depth_max();
-        self.behind_flat_namespaces(Box::new(fib), depth_max, place)
+        self.behind_flat_namespaces(Box::new(fib), depth_max, key, place)
     }
 
     /// Whether the file of rules can be opened.

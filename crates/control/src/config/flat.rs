@@ -3,14 +3,14 @@
 use byname_lookup::BuildError;
 use byname_lookup::file::{Opening, Place};
 use byname_lookup::prefix::namespaces::{NAMESPACES_MAX, Namespace};
-use byname_wire::Name;
+use byname_wire::{Name, NameHashKey};
 use serde::Deserialize;
 
 use std::path::PathBuf;
 
 use super::{Config, Finding, value};
 use crate::fib_writer::FibEngine;
-use crate::fib_writer::flat::{FlatNamespaces, open};
+use crate::fib_writer::flat::{FlatNamespaces, open, without_table};
 use crate::own_names::is_own_name;
 
 /// `[[flat]]`: names below a prefix that a file answers.
@@ -20,12 +20,24 @@ pub struct FlatNamespace {
     /// The component after this prefix is an opaque name.
     #[serde(deserialize_with = "value::name")]
     pub prefix: Name,
-    /// The file of the names.
-    pub table: PathBuf,
+    /// The file of the names. `None`: only commands tell of names.
+    #[serde(default)]
+    pub table: Option<PathBuf>,
+    /// Maximum number of names that commands can change.
+    #[serde(default = "changes_max")]
+    pub changes_max: usize,
     /// The remedy for names that the table does not know [Concise §7.3].
     #[serde(default)]
     pub unknown: Unknown,
 }
+
+/// Default of [`FlatNamespace::changes_max`].
+fn changes_max() -> usize {
+    65_536
+}
+
+/// Largest [`FlatNamespace::changes_max`]: they take up to 48 bytes each for lookups, and their names.
+const CHANGES_MAX: usize = 1 << 24;
 
 /// How names are treated that a table does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -39,9 +51,15 @@ pub enum Unknown {
 }
 
 impl Config {
-    fn open_flat(&self, flat: &FlatNamespace, opening: Opening) -> Result<(Namespace, u64), BuildError> {
-        let path = self.folder.join(&flat.table);
-        open(&path, opening, &flat.prefix, flat.unknown == Unknown::Checksum)
+    fn open_flat(
+        &self,
+        flat: &FlatNamespace,
+        key: NameHashKey,
+        opening: Opening,
+    ) -> Result<(Namespace, u64), BuildError> {
+        let Some(table) = &flat.table else { return Ok((without_table(&flat.prefix, key, flat.changes_max), 0)) };
+        let needs_checksum = flat.unknown == Unknown::Checksum;
+        open((&self.folder.join(table), opening), &flat.prefix, needs_checksum, flat.changes_max)
             .map_err(|error| BuildError::File { reason: error.to_string() })
     }
 
@@ -54,6 +72,7 @@ impl Config {
         &self,
         engine: FibEngine,
         depth_max: usize,
+        key: NameHashKey,
         place: Place,
     ) -> Result<FibEngine, BuildError> {
         if self.flat.is_empty() {
@@ -61,9 +80,11 @@ impl Config {
         }
         let mut namespaces = Vec::new();
         for flat in &self.flat {
-            let (namespace, names) = self.open_flat(flat, Opening { place, checked: true })?;
-            let (table, labels) = (flat.table.display(), namespace.labels.len());
-            tracing::info!("{table} has {names} flat names and {labels} labels for {}", flat.prefix);
+            let (namespace, names) = self.open_flat(flat, key, Opening { place, checked: true })?;
+            if let Some(table) = &flat.table {
+                let (table, labels) = (table.display(), namespace.labels.len());
+                tracing::info!("{table} has {names} flat names and {labels} labels for {}", flat.prefix);
+            }
             namespaces.push(namespace);
         }
         let fib = FlatNamespaces::new(engine, depth_max, namespaces);
@@ -82,6 +103,10 @@ impl Config {
                 let text = format!("{} has two [[flat]]: leave one out, or make one table of both", flat.prefix);
                 findings.push(Finding::fatal(&key, text));
             }
+            if flat.changes_max > CHANGES_MAX {
+                let text = format!("changes_max is {}: the most is {CHANGES_MAX}", flat.changes_max);
+                findings.push(Finding::fatal(format!("flat.{n}.changes_max"), text));
+            }
             if is_own_name(flat.prefix.as_ref()) {
                 let text =
                     format!("the [[flat]] {} is for names of this router's management: leave it out", flat.prefix);
@@ -95,7 +120,7 @@ impl Config {
         // Only the head is read.
         let opening = Opening { place: Place::Mapped, checked: false };
         let finding = |(n, flat): (usize, &FlatNamespace)| {
-            let error = self.open_flat(flat, opening).err()?;
+            let error = self.open_flat(flat, NameHashKey::new([0, 0]), opening).err()?;
             Some(Finding::fatal(format!("flat.{n}.table"), error.to_string()))
         };
         self.flat.iter().enumerate().filter_map(finding).collect()

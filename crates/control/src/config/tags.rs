@@ -33,6 +33,8 @@ pub struct Tags {
     /// Most descriptors of one neighbour.
     #[serde(deserialize_with = "value::at_least_1")]
     pub descriptors_per_neighbor_max: usize,
+    /// Whether neighbours are not told of descriptors that another one covers.
+    pub aggregate: bool,
     /// Engine for the subsets of a packet's tags.
     pub engine: TagEngineKind,
     /// Most steps in the search for the subsets of one packet's tags.
@@ -63,6 +65,7 @@ impl Default for Tags {
             descriptors_max: 16_000_000,
             descriptors_per_face_max: 65_536,
             descriptors_per_neighbor_max: 4_000_000,
+            aggregate: false,
             engine: TagEngineKind::default(),
             steps_max: 16_384,
             graph: PathBuf::new(),
@@ -242,6 +245,7 @@ impl Config {
             descriptors_max: self.tags.descriptors_max,
             descriptors_per_face_max: self.tags.descriptors_per_face_max,
             descriptors_per_neighbor_max: self.tags.descriptors_per_neighbor_max,
+            aggregate: self.tags.aggregate,
         }
     }
 

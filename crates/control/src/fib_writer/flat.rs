@@ -12,11 +12,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use byname_lookup::file::Opening;
+use byname_lookup::flat::FlatFib;
 use byname_lookup::flat::labelled::LabelledTable;
 use byname_lookup::prefix::compact::Translation;
+use byname_lookup::prefix::namespaces::changes::Changes;
 use byname_lookup::prefix::namespaces::{Namespace, NamespaceError, Namespaces};
 use byname_lookup::{BuildError, Change, Control, EntryId, PrefixFib, Update};
-use byname_wire::Name;
+use byname_wire::{Digest, Name, NameHashKey};
 use thiserror::Error;
 
 use super::FibEngine;
@@ -44,7 +46,12 @@ pub enum FlatError {
 ///
 /// # Errors
 /// If the file has no such table, a label is no name, or `needs_checksum` and there is none.
-pub fn open(path: &Path, opening: Opening, prefix: &Name, needs_checksum: bool) -> Result<(Namespace, u64), FlatError> {
+pub fn open(
+    (path, opening): (&Path, Opening),
+    prefix: &Name,
+    needs_checksum: bool,
+    changes_max: usize,
+) -> Result<(Namespace, u64), FlatError> {
     let table =
         LabelledTable::open(path, opening).map_err(|source| BulkFibError::File { path: path.to_owned(), source })?;
     let labels = table.labels();
@@ -58,8 +65,38 @@ pub fn open(path: &Path, opening: Opening, prefix: &Name, needs_checksum: bool) 
         table: table.query().clone(),
         translation: Translation::new(&vec![None; names.len()]),
         labels: names,
+        changes: Arc::new(Changes::new(changes_max)),
     };
     Ok((namespace, table.names()))
+}
+
+/// A namespace without a file: no name is known before changes, of which there may be `changes_max`.
+pub fn without_table(prefix: &Name, key: NameHashKey, changes_max: usize) -> Namespace {
+    Namespace {
+        prefix: prefix.clone(),
+        key,
+        table: Arc::new(NoNames),
+        translation: Translation::new(&[]),
+        labels: Arc::new([]),
+        changes: Arc::new(Changes::new(changes_max)),
+    }
+}
+
+/// A table that knows no name.
+struct NoNames;
+
+impl FlatFib for NoNames {
+    fn entry(&self, _: Digest) -> Option<EntryId> {
+        None
+    }
+
+    fn lines_read(&self, _: Digest) -> Option<usize> {
+        Some(0)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// The control half: an engine behind namespaces.
@@ -67,6 +104,7 @@ pub struct FlatNamespaces {
     engine: Namespaces<FibEngine>,
     /// Where each label occurs.
     labels: HashMap<Name, Vec<(Translation, EntryId)>>,
+    changes: Vec<Arc<Changes>>,
 }
 
 impl FlatNamespaces {
@@ -81,7 +119,9 @@ impl FlatNamespaces {
                 labels.entry(label.clone()).or_default().push((namespace.translation.clone(), EntryId(id)));
             }
         }
-        Ok(FlatNamespaces { engine: Namespaces::new(engine, namespaces)?.with_rules_to(depth_max), labels })
+        let changes = namespaces.iter().map(|namespace| namespace.changes.clone()).collect();
+        let engine = Namespaces::new(engine, namespaces)?.with_rules_to(depth_max);
+        Ok(FlatNamespaces { engine, labels, changes })
     }
 }
 
@@ -99,6 +139,7 @@ impl Control<Name> for FlatNamespaces {
             for (translation, id) in self.labels.get(name).into_iter().flatten() {
                 translation.set(*id, entry);
             }
+            self.changes.iter().for_each(|changes| changes.route(name, entry));
         }
         Ok(update)
     }
@@ -118,7 +159,7 @@ mod tests {
     use byname_forward::tables::{Nexthop, Tables};
     use byname_lookup::flat::labelled::{self, Labels};
     use byname_lookup::prefix::compact::{BulkLoader, Options};
-    use byname_wire::{NameHashKey, NameView, PrefixHashes};
+    use byname_wire::{NameView, PrefixHashes};
 
     use super::super::bulk::BulkFib;
     use super::super::{FibEngineKind, FibWriter};
@@ -163,7 +204,7 @@ mod tests {
         let path = folder.path().join("x.flat");
         saved(&path, &["/up/1", "/up/2"], 16, &[("a", 0), ("b", 1), ("c", 0)]);
         for kind in FibEngineKind::ALL {
-            let (namespace, names) = open(&path, Opening::default(), &name("/o"), true).expect("ours");
+            let (namespace, names) = open((&path, Opening::default()), &name("/o"), true, 10).expect("ours");
             assert_eq!(names, 3);
             let mut fib = writer(kind.build(KEY, 100).expect("little memory"), 0, namespace);
             assert_eq!(face_of(&fib, "/o/a"), None, "its label has no route");
@@ -200,7 +241,7 @@ mod tests {
         table.save(&bulk).expect("a new file");
         let engine = BulkFib::open(&bulk, Opening::default(), 10).expect("ours");
         let depth_max = engine.table().query().depth_max();
-        let (namespace, _) = open(&path, Opening::default(), &name("/o"), true).expect("ours");
+        let (namespace, _) = open((&path, Opening::default()), &name("/o"), true, 10).expect("ours");
         let mut fib = writer(Box::new(engine), depth_max, namespace);
         fib.set(name("/up/1").as_ref(), &mut None, &to(300));
         fib.set(name("/up/2").as_ref(), &mut None, &to(301));
@@ -213,7 +254,8 @@ mod tests {
     fn tables_that_cannot_be_used_are_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.flat");
-        let open = |needs| open(&path, Opening { checked: true, ..Opening::default() }, &name("/o"), needs).map(drop);
+        let opening = Opening { checked: true, ..Opening::default() };
+        let open = |needs| open((&path, opening), &name("/o"), needs, 0).map(drop);
         assert!(matches!(open(true), Err(FlatError::File(BulkFibError::File { .. }))));
         saved(&path, &["/up/1"], 0, &[("a", 0)]);
         assert!(matches!(open(true), Err(FlatError::NoChecksum { .. })));

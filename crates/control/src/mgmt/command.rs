@@ -22,6 +22,8 @@ pub enum Command {
     CsErase,
     StrategySet,
     StrategyUnset,
+    FlatSet,
+    FlatReset,
     TagsAdvertise,
     TagsWithdraw,
     TagsLocators,
@@ -54,9 +56,10 @@ mod field {
     pub const DEFAULT_CONGESTION_THRESHOLD: u32 = 1 << 14;
     pub const MTU: u32 = 1 << 15;
     pub const THREAD: u32 = 1 << 16;
+    pub const LABEL: u32 = 1 << 17;
 
     /// Names of the fields, lowest bit first.
-    pub const NAMES: [&str; 17] = [
+    pub const NAMES: [&str; 18] = [
         "Name",
         "FaceId",
         "Uri",
@@ -74,6 +77,7 @@ mod field {
         "DefaultCongestionThreshold",
         "Mtu",
         "Thread",
+        "Label",
     ];
 }
 
@@ -99,6 +103,8 @@ impl Command {
             Command::CsErase => "cs/erase",
             Command::StrategySet => "strategy-choice/set",
             Command::StrategyUnset => "strategy-choice/unset",
+            Command::FlatSet => "flat/set",
+            Command::FlatReset => "flat/reset",
             Command::ConfigReload => "config/reload",
             Command::ConfigConfirm => "config/confirm",
             Command::ConfigAddNeighbor => "config/add-neighbor",
@@ -132,6 +138,8 @@ impl Command {
             (Module::Cs, b"erase") => Command::CsErase,
             (Module::StrategyChoice, b"set") => Command::StrategySet,
             (Module::StrategyChoice, b"unset") => Command::StrategyUnset,
+            (Module::Flat, b"set") => Command::FlatSet,
+            (Module::Flat, b"reset") => Command::FlatReset,
             (Module::Tags, b"advertise") => Command::TagsAdvertise,
             (Module::Tags, b"withdraw") => Command::TagsWithdraw,
             (Module::Tags, b"locators") => Command::TagsLocators,
@@ -169,7 +177,8 @@ impl Command {
             Command::CsConfig => (0, CAPACITY | FLAGS | MASK),
             Command::CsErase => (NAME, COUNT),
             Command::StrategySet => (NAME | STRATEGY, 0),
-            Command::StrategyUnset => (NAME, 0),
+            Command::StrategyUnset | Command::FlatReset => (NAME, 0),
+            Command::FlatSet => (NAME, LABEL),
             Command::ConfigReload => (0, FLAGS | EXPIRATION_PERIOD),
             Command::ConfigAddNeighbor => (URI, COST | MTU),
             Command::ConfigRemoveNeighbor => (URI, 0),
@@ -226,6 +235,7 @@ fn present(p: &ControlParameters) -> u32 {
         p.default_congestion_threshold_bytes.is_some(),
         p.mtu.is_some(),
         p.thread.is_some(),
+        p.label.is_some(),
     ];
     fields.iter().rev().fold(0, |bits, &present| bits << 1 | u32::from(present))
 }

@@ -10,7 +10,7 @@
 //! - Routes of the configuration are not kept: the file brings them.
 //!
 //! At the start, [`Management::restore`] makes the faces again, and gives the RIB their routes. Routes of administrators
-//! (origin `static`) are as before. All others are stale: used at once, and removed unless they are registered again in
+//! (origin `static`) and of a fleet's agent (`fleet`) are as before. All others are stale: used at once, and removed unless they are registered again in
 //! time.
 
 mod advertised;
@@ -31,7 +31,8 @@ use super::{Management, Moment};
 use crate::rib::{JournalEntry, Returning, Rib, Route};
 use crate::state::Change;
 use crate::state::records::{
-    AdvertisementRecord, ContentStoreRecord, FaceRecord, RouteRecord, Snapshot, StrategyRecord, layer, maker,
+    AdvertisementRecord, ContentStoreRecord, FaceRecord, FlatRecord, RouteRecord, Snapshot, StrategyRecord, layer,
+    maker,
 };
 
 /// A face that is not on demand.
@@ -208,6 +209,15 @@ impl Durable {
         });
     }
 
+    /// Notes a change of a flat name. `None`: it is as in its file again.
+    pub fn flat(&mut self, name: &Name, to: Option<&Option<Name>>) {
+        self.touch();
+        self.push(match to {
+            Some(label) => Change::Flat(FlatRecord { name: name.clone(), label: label.clone() }),
+            None => Change::ForgetFlat(name.clone()),
+        });
+    }
+
     /// Notes settings of the content store that a command has changed.
     pub fn content_store(&mut self, capacity: Option<u64>, admit: Option<bool>, serve: Option<bool>) {
         let kept = &mut self.content_store;
@@ -288,6 +298,7 @@ impl Management {
             restored.dropped += of_face.len();
             self.durable.push(Change::ForgetFace(number));
         }
+        restored.dropped += self.restore_flat(records.flat);
         self.rib.keep_journal(true);
         restored
     }
@@ -370,7 +381,7 @@ impl Management {
             if is_allowed && left_ms != Some(0) {
                 let RouteRecord { name, origin, cost, flags, .. } = record;
                 let expires_at_ms = left_ms.map(|left| now.ms.saturating_add(left));
-                let is_stale = is_nexthop || origin != origin::STATIC;
+                let is_stale = is_nexthop || !matches!(origin, origin::STATIC | origin::FLEET);
                 let route = Route { face: id, origin, cost, flags, expires_at_ms };
                 returning.push(Returning { name, route, is_nexthop, is_stale });
             } else {

@@ -49,6 +49,19 @@ impl Management {
             }
             // All names are affected.
             Command::RibSuspend | Command::RibResume => self.check_route(root.as_ref(), face, signer, incoming),
+            // Through its label, a flat name may lead wherever routes do.
+            Command::FlatSet | Command::FlatReset => {
+                let label = parameters.label.as_ref().unwrap_or(&root);
+                if self.rib.own_prefix_of(name.as_ref()).is_some() {
+                    Err(Refusal::Management)
+                } else if !signer.covers(name.as_ref())
+                    || (parameters.label.is_some() && !signer.covers(label.as_ref()))
+                {
+                    Err(Refusal::OutsidePrefixes)
+                } else {
+                    Ok(())
+                }
+            }
             Command::StrategySet | Command::StrategyUnset | Command::CsErase | Command::TraceStart
                 if !signer.covers(name.as_ref()) =>
             {
@@ -152,6 +165,8 @@ impl Management {
             Command::TraceStop => self.trace_stop(&parameters, incoming),
             Command::CsConfig => self.cs_config(&parameters),
             Command::CsErase => self.cs_erase(parameters),
+            Command::FlatSet => self.flat_set(parameters),
+            Command::FlatReset => self.flat_reset(&parameters),
             Command::StrategySet => self.strategy_set(parameters),
             Command::StrategyUnset => {
                 let prefix = name_of(&parameters);
@@ -508,7 +523,7 @@ pub(super) fn cs_info(info: &CsInfo) -> tlv::CsInfo {
 }
 
 /// The prefix in a command's parameters, which has been validated.
-fn name_of(parameters: &ControlParameters) -> Name {
+pub(super) fn name_of(parameters: &ControlParameters) -> Name {
     parameters.name.clone().unwrap_or_default()
 }
 

@@ -11,8 +11,8 @@ use super::{Management, Moment};
 use crate::rib::{RibError, route_of_record};
 use crate::state::records::{ContentStoreRecord, Snapshot, StrategyRecord, VERSION, layer};
 
-/// Most routes in one snapshot.
-const ROUTES_PER_SNAPSHOT: usize = 4096;
+/// Most routes, or changes of flat names, in one snapshot.
+const PER_SNAPSHOT: usize = 4096;
 
 impl Management {
     /// Gives `tell` the routes and settings, in several snapshots. Stops at the first error, and returns it.
@@ -26,9 +26,14 @@ impl Management {
             content_store: vec![self.content_store.clone()],
             ..Snapshot::default()
         })?;
+        let mut flat = self.flat.records().peekable();
+        while flat.peek().is_some() {
+            let flat = flat.by_ref().take(PER_SNAPSHOT).collect();
+            tell(Snapshot { version: VERSION, flat, ..Snapshot::default() })?;
+        }
         let mut routes = self.rib.records(now).peekable();
         while routes.peek().is_some() {
-            let routes = routes.by_ref().take(ROUTES_PER_SNAPSHOT).collect();
+            let routes = routes.by_ref().take(PER_SNAPSHOT).collect();
             tell(Snapshot { version: VERSION, routes, ..Snapshot::default() })?;
         }
         Ok(())
@@ -49,6 +54,7 @@ impl Management {
         for record in snapshot.content_store {
             self.set_content_store(&record);
         }
+        self.restore_flat(snapshot.flat);
         let mut refused = 0;
         for record in snapshot.routes {
             let is_nexthop = record.layer == layer::FIB;

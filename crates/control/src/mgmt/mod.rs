@@ -14,6 +14,7 @@ mod events;
 mod execute;
 mod explain;
 mod faces;
+mod flat;
 mod handover;
 pub mod json;
 mod news;
@@ -51,6 +52,7 @@ use self::dataset::{Datasets, Source, Sources};
 use self::durable::Durable;
 use self::events::FaceEvents;
 use self::faces::AnswerForm;
+use self::flat::FlatNames;
 use self::news::{Change, News};
 use self::reload::Reloads;
 use self::strategies::StrategyChoices;
@@ -103,6 +105,7 @@ pub struct Management {
     tags: TagRouting,
     trees: OwnTrees,
     strategies: StrategyChoices,
+    flat: FlatNames,
     announced: Announced,
     /// Scope of each existing face, from the events so far.
     scopes: FaceMap<Scope>,
@@ -161,6 +164,7 @@ impl Management {
             tags,
             trees: OwnTrees::default(),
             strategies: StrategyChoices::new(strategies),
+            flat: FlatNames::default(),
             announced: Announced::new(ANNOUNCEMENTS_MAX),
             scopes: FaceMap::default(),
             datasets: Datasets::default(),
@@ -597,6 +601,7 @@ impl Management {
             }
             (b"traffic", _) => self.traffic(now).encode_value(&mut out),
             (b"cs", _) => execute::cs_info(&self.forwarder.cs_info()).encode_to(&mut out),
+            (b"flat", _) => self.flat.encode(&mut out),
             (b"strategy-choice", _) => {
                 for (name, strategy) in self.strategies.iter() {
                     let strategy = tlv::StrategyName(strategy.clone());
@@ -620,7 +625,7 @@ impl Management {
 }
 
 fn is_dataset(module: &[u8], verb: &[u8]) -> bool {
-    const DATASETS: [(&[u8], &[u8]); 10] = [
+    const DATASETS: [(&[u8], &[u8]); 11] = [
         (b"faces", b"list"),
         (b"faces", b"query"),
         (b"faces", b"channels"),
@@ -628,6 +633,7 @@ fn is_dataset(module: &[u8], verb: &[u8]) -> bool {
         (b"rib", b"list"),
         (b"cs", b"info"),
         (b"strategy-choice", b"list"),
+        (b"flat", b"list"),
         (b"status", b"general"),
         (b"explain", b"route"),
         (b"traffic", b"prefixes"),

@@ -22,9 +22,10 @@ pub(super) enum Change {
     RouteExpired,
     StrategySet,
     StrategyUnset,
+    FlatChanged,
 }
 
-const CHANGES: [(Change, &str); 9] = [
+const CHANGES: [(Change, &str); 10] = [
     (Change::FaceCreated, "faces created"),
     (Change::FaceClosed, "faces closed"),
     (Change::FaceUp, "faces up"),
@@ -34,6 +35,7 @@ const CHANGES: [(Change, &str); 9] = [
     (Change::RouteExpired, "routes expired"),
     (Change::StrategySet, "strategies set"),
     (Change::StrategyUnset, "strategies unset"),
+    (Change::FlatChanged, "flat names changed"),
 ];
 
 /// The changes of the present period.

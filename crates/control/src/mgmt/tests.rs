@@ -30,6 +30,7 @@ use crate::tags::{TagLimits, TagRouting};
 mod advertised;
 mod capture;
 mod explain;
+mod flat;
 mod learning;
 mod limits;
 mod moving;

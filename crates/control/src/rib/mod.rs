@@ -227,6 +227,11 @@ impl Rib {
         entry.routes().map(|listed| listed.route).find(|route| (route.face, route.origin) == (face, origin))
     }
 
+    /// The group of the rule for exactly this name in the FIB, if there is one.
+    pub fn group(&self, name: NameRef<'_>) -> Option<EntryId> {
+        self.entries.get(name.value())?.group()
+    }
+
     /// Whether any route or nexthop leads to this face.
     pub fn has_routes(&self, face: FaceId) -> bool {
         self.faces.contains_key(&face)

@@ -64,6 +64,8 @@ pub enum Module {
     Cs,
     /// Strategies: set, unset.
     StrategyChoice,
+    /// Flat names: set, reset.
+    Flat,
     /// Descriptors and locators: advertise, withdraw, locators.
     Tags,
     /// The configuration file: reload, confirm.
@@ -74,12 +76,13 @@ pub enum Module {
 
 impl Module {
     /// All modules.
-    pub const ALL: [Module; 8] = [
+    pub const ALL: [Module; 9] = [
         Module::Faces,
         Module::Fib,
         Module::Rib,
         Module::Cs,
         Module::StrategyChoice,
+        Module::Flat,
         Module::Tags,
         Module::Config,
         Module::Trace,
@@ -93,6 +96,7 @@ impl Module {
             Module::Rib => "rib",
             Module::Cs => "cs",
             Module::StrategyChoice => "strategy-choice",
+            Module::Flat => "flat",
             Module::Tags => "tags",
             Module::Config => "config",
             Module::Trace => "trace",

@@ -31,7 +31,10 @@ impl ControlHandle {
         let nodes = self.call(|management| management.fib_mut().begin_rebuild())?;
         match self.filled_engines(nodes, build) {
             Ok(engines) => {
-                let finished = self.call(move |management| management.fib_mut().finish_rebuild(engines, place))?;
+                let finished = self.call(move |management| {
+                    management.change_new_engines(&engines);
+                    management.fib_mut().finish_rebuild(engines, place)
+                })?;
                 // Freed here: the control thread need not wait for that.
                 finished.map(drop).map_err(ControlError::Build)
             }

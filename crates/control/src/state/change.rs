@@ -3,7 +3,9 @@
 use byname_wire::tlv::{self, Reader};
 use byname_wire::{DecodeError, Name, NameRef};
 
-use super::records::{AdvertisementRecord, ContentStoreRecord, FaceRecord, RouteRecord, StrategyRecord, ToldRecord};
+use super::records::{
+    AdvertisementRecord, ContentStoreRecord, FaceRecord, FlatRecord, RouteRecord, StrategyRecord, ToldRecord,
+};
 use crate::element::Element;
 
 /// TLV-TYPE numbers of changes that are no records. They never change; see [`super::records`].
@@ -13,6 +15,7 @@ mod types {
     pub const FORGET_STRATEGY: u64 = 194;
     pub const FORGET_ADVERTISEMENT: u64 = 195;
     pub const FORGET_TOLD: u64 = 196;
+    pub const FORGET_FLAT: u64 = 197;
 }
 
 /// A change of the records.
@@ -40,6 +43,10 @@ pub enum Change {
     Told(ToldRecord),
     /// A destination does not know this any more.
     ForgetTold(ToldRecord),
+    /// Changes a flat name.
+    Flat(FlatRecord),
+    /// The flat name is as in its file.
+    ForgetFlat(Name),
 }
 
 impl Change {
@@ -59,6 +66,8 @@ impl Change {
             }
             Change::Told(told) => told.encode_to(out),
             Change::ForgetTold(told) => tlv::push_nested(out, types::FORGET_TOLD, |out| told.encode_value(out)),
+            Change::Flat(flat) => flat.encode_to(out),
+            Change::ForgetFlat(name) => tlv::push_tlv(out, types::FORGET_FLAT, name.value()),
         }
     }
 
@@ -77,6 +86,8 @@ impl Change {
                 types::FORGET_ROUTE => Change::ForgetRoute(RouteRecord::decode_value(value)?),
                 StrategyRecord::TYPE => Change::Strategy(StrategyRecord::decode_value(value)?),
                 types::FORGET_STRATEGY => Change::ForgetStrategy(NameRef::new(value)?.to_name()),
+                FlatRecord::TYPE => Change::Flat(FlatRecord::decode_value(value)?),
+                types::FORGET_FLAT => Change::ForgetFlat(NameRef::new(value)?.to_name()),
                 ContentStoreRecord::TYPE => Change::ContentStore(ContentStoreRecord::decode_value(value)?),
                 AdvertisementRecord::TYPE => Change::Advertisement(AdvertisementRecord::decode_value(value)?),
                 types::FORGET_ADVERTISEMENT => Change::ForgetAdvertisement(AdvertisementRecord::decode_value(value)?),

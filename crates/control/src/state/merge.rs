@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::change::Change;
-use super::records::{AdvertisementRecord, FaceRecord, RouteRecord, Snapshot, StrategyRecord, ToldRecord};
+use super::records::{AdvertisementRecord, FaceRecord, FlatRecord, RouteRecord, Snapshot, StrategyRecord, ToldRecord};
 
 /// A route, and whether it is there or was removed.
 type Candidate = (RouteRecord, bool);
@@ -22,6 +22,7 @@ pub(super) fn merge(records: &mut Snapshot, changes: Vec<Change>) {
     let mut advertisements: BTreeSet<_> = records.advertisements.drain(..).map(advertised).collect();
     let of_told = |told: ToldRecord| (told.destination, told.prefix);
     let mut told: BTreeSet<_> = records.told.drain(..).map(of_told).collect();
+    let mut flat: BTreeMap<_, _> = records.flat.drain(..).map(|one| (one.name, one.label)).collect();
     let mut routes: Vec<Candidate> =
         std::mem::take(&mut records.routes).into_iter().map(|route| (route, true)).collect();
     // Routes of these faces before these places are gone.
@@ -43,6 +44,8 @@ pub(super) fn merge(records: &mut Snapshot, changes: Vec<Change>) {
             Change::ForgetAdvertisement(one) => drop(advertisements.remove(&advertised(one))),
             Change::Told(one) => drop(told.insert(of_told(one))),
             Change::ForgetTold(one) => drop(told.remove(&of_told(one))),
+            Change::Flat(one) => drop(flat.insert(one.name, one.label)),
+            Change::ForgetFlat(name) => drop(flat.remove(&name)),
         }
     }
     let mut place = 0;
@@ -55,6 +58,7 @@ pub(super) fn merge(records: &mut Snapshot, changes: Vec<Change>) {
     let advertisement = |(face, descriptor)| AdvertisementRecord { face, descriptor };
     records.advertisements = advertisements.into_iter().map(advertisement).collect();
     records.told = told.into_iter().map(|(destination, prefix)| ToldRecord { destination, prefix }).collect();
+    records.flat = flat.into_iter().map(|(name, label)| FlatRecord { name, label }).collect();
     records.routes = latest(routes);
 }
 

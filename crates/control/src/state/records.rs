@@ -24,6 +24,7 @@ mod types {
     pub const CONTENT_STORE: u64 = 132;
     pub const ADVERTISEMENT: u64 = 133;
     pub const TOLD: u64 = 134;
+    pub const FLAT: u64 = 135;
 
     pub const VERSION: u64 = 160;
     pub const FACE_NUMBER: u64 = 161;
@@ -47,6 +48,7 @@ mod types {
     pub const STALE_UNTIL_UNIX_MS: u64 = 179;
     pub const TAGS: u64 = 181;
     pub const DESTINATION: u64 = 182;
+    pub const LABEL: u64 = 183;
 }
 
 /// Values of [`FaceRecord::maker`].
@@ -155,6 +157,16 @@ element! {
 }
 
 element! {
+    /// A flat name that a command has changed.
+    FlatRecord = types::FLAT, {
+        /// The namespace's prefix and the flat name.
+        name: Name = types::NAME,
+        /// The name whose route it follows. `None`: it counts as unknown.
+        label: Option<Name> = types::LABEL,
+    }
+}
+
+element! {
     /// All records, for another process.
     Snapshot = types::SNAPSHOT, {
         /// [`VERSION`] of the process that wrote it.
@@ -171,6 +183,8 @@ element! {
         advertisements: Vec<AdvertisementRecord> = types::ADVERTISEMENT,
         /// Prefixes that destinations of readvertisement were told.
         told: Vec<ToldRecord> = types::TOLD,
+        /// Flat names that commands have changed.
+        flat: Vec<FlatRecord> = types::FLAT,
     }
 }
 
@@ -235,6 +249,7 @@ mod tests {
             routes: vec![route, nexthop],
             strategies: vec![StrategyRecord { prefix: name.clone(), strategy: StrategyName(strategy) }],
             advertisements: vec![AdvertisementRecord { face: 7, descriptor: Descriptor::of(["a", "b"]).expect("two") }],
+            flat: vec![FlatRecord { name: name.clone(), label: Some(name.clone()) }],
             told: vec![ToldRecord { destination: "hub".to_owned(), prefix: name }],
             content_store: vec![ContentStoreRecord { capacity_packets: Some(5), admit: Some(0), serve: None }],
         }

@@ -55,6 +55,7 @@ const CONTENT_STORE: i64 = 3;
 const LOG: i64 = 4;
 const ADVERTISEMENT: i64 = 5;
 const TOLD: i64 = 6;
+const FLAT: i64 = 7;
 /// Longest log that is folded when the store closes, so that the end of the process is not delayed.
 const CLOSING_BYTES: u64 = 4 << 20;
 
@@ -320,6 +321,7 @@ fn records(connection: &Connection) -> Result<(Snapshot, u64), Unreadable> {
             CONTENT_STORE => snapshot.content_store.push(decoded(value)?),
             ADVERTISEMENT => snapshot.advertisements.push(decoded(value)?),
             TOLD => snapshot.told.push(decoded(value)?),
+            FLAT => snapshot.flat.push(decoded(value)?),
             LOG => generation = Some(u64::from_le_bytes(value.try_into().map_err(|_| Unreadable::Row)?)),
             _ => return Err(Unreadable::Row),
         }
@@ -412,6 +414,8 @@ fn write(transaction: &Transaction<'_>, change: &Change) -> rusqlite::Result<()>
         Change::ForgetAdvertisement(one) => remove(ADVERTISEMENT, &advertisement_key(one)),
         Change::Told(told) => put(TOLD, &told_key(told), &told.encode()),
         Change::ForgetTold(told) => remove(TOLD, &told_key(told)),
+        Change::Flat(flat) => put(FLAT, flat.name.value(), &flat.encode()),
+        Change::ForgetFlat(name) => remove(FLAT, name.value()),
     }
 }
 

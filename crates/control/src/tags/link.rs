@@ -12,7 +12,7 @@
 //! does not apply it. Recordings from before a receiver's last restart or timeout are therefore useless. Later
 //! recordings have a sequence number that was already received. Updates and answers are signed (`trust`).
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use byname_wire::interest::InterestBuilder;
@@ -42,8 +42,10 @@ pub(super) struct Link {
     /// Session of this router as a sender.
     session: u64,
     sequence: u64,
-    /// Changes to send: the latest state of each descriptor.
-    pending: BTreeMap<Arc<Descriptor>, bool>,
+    /// Changes to send: a descriptor is in one of them. What comes is sent first, so that packets find a covering
+    /// descriptor, or those that it covered, at any time.
+    to_advertise: BTreeSet<Arc<Descriptor>>,
+    to_withdraw: BTreeSet<Arc<Descriptor>>,
     in_flight: Option<InFlight>,
     /// When to send an empty update.
     keepalive_at_ms: u64,
@@ -102,7 +104,8 @@ impl Link {
             allowance: Allowance::default(),
             session,
             sequence: 0,
-            pending: BTreeMap::new(),
+            to_advertise: BTreeSet::new(),
+            to_withdraw: BTreeSet::new(),
             in_flight: None,
             keepalive_at_ms: 0,
             remembered_since: None,
@@ -125,15 +128,25 @@ impl Link {
         self.may_complete && !self.has_completed && self.remembered_since.is_some()
     }
 
+    fn is_quiet(&self) -> bool {
+        self.to_advertise.is_empty() && self.to_withdraw.is_empty() && !self.must_complete()
+    }
+
     /// Queues a change of a descriptor for the neighbour.
     pub(super) fn tell(&mut self, descriptor: Arc<Descriptor>, is_advertised: bool) {
-        self.pending.insert(descriptor, is_advertised);
+        let (now, not) = match is_advertised {
+            true => (&mut self.to_advertise, &mut self.to_withdraw),
+            false => (&mut self.to_withdraw, &mut self.to_advertise),
+        };
+        not.remove(&descriptor);
+        now.insert(descriptor);
     }
 
     /// Begins a new session, with nothing queued.
     pub(super) fn restart(&mut self, session: u64) {
         (self.session, self.sequence) = (session, 0);
-        self.pending.clear();
+        self.to_advertise.clear();
+        self.to_withdraw.clear();
         self.in_flight = None;
         self.keepalive_at_ms = 0;
         self.has_completed = false;
@@ -143,7 +156,7 @@ impl Link {
     pub(super) fn next_deadline_ms(&self) -> u64 {
         let send = match &self.in_flight {
             Some(in_flight) => in_flight.again_at_ms,
-            None if self.pending.is_empty() && !self.must_complete() => self.keepalive_at_ms,
+            None if self.is_quiet() => self.keepalive_at_ms,
             None => 0,
         };
         self.silent_at_ms.map_or(send, |at| at.min(send))
@@ -157,7 +170,7 @@ impl Link {
         if let Some(in_flight) = &mut self.in_flight {
             in_flight.wait_ms = (2 * in_flight.wait_ms).min(RETRY_MAX_MS);
             in_flight.again_at_ms = now_ms + in_flight.wait_ms;
-        } else if self.pending.is_empty() && !self.must_complete() && now_ms < self.keepalive_at_ms {
+        } else if self.is_quiet() && now_ms < self.keepalive_at_ms {
             return None;
         } else {
             self.in_flight = Some(self.next_update(now_ms));
@@ -263,16 +276,17 @@ impl Link {
     fn next_update(&mut self, now_ms: u64) -> InFlight {
         self.sequence += 1;
         let (mut advertised, mut withdrawn) = (DescriptorList::default(), DescriptorList::default());
-        while let Some(next) = self.pending.first_entry() {
-            let list = if *next.get() { &mut advertised } else { &mut withdrawn };
-            if !list.push(next.key()) {
-                break;
-            }
-            next.remove();
+        while self.to_advertise.first().is_some_and(|next| advertised.push(next)) {
+            self.to_advertise.pop_first();
+        }
+        while self.to_advertise.is_empty()
+            && self.to_withdraw.first().is_some_and(|next| withdrawn.push_beside(next, &advertised))
+        {
+            self.to_withdraw.pop_first();
         }
         let echo = self.remembered_since.unwrap_or(0);
         let mut parameters = Update::encode(self.tree, self.session, self.sequence, echo, &advertised, &withdrawn);
-        if self.may_complete && self.pending.is_empty() && self.remembered_since.is_some() {
+        if self.may_complete && self.to_advertise.is_empty() && self.remembered_since.is_some() {
             Update::push_complete(&mut parameters);
             self.has_completed = true;
         }

@@ -4,12 +4,14 @@
 //! along the tree. A router that receives it from a face installs (tree, face) for the descriptor, and tells the other
 //! neighbours on the tree. A neighbour is told of a descriptor as long as any face but its own advertises it. Repeating
 //! an advertisement therefore changes nothing. A withdrawal is not passed on to a neighbour while another face
-//! advertises the descriptor. `link` repairs losses between two routers. Applications receive an answer to each command,
-//! and their advertisements end with their face.
+//! advertises the descriptor. With aggregation, a neighbour is not told of a descriptor while another one covers it
+//! that the neighbour is told of; `covering` finds those. `link` repairs losses between two routers. Applications
+//! receive an answer to each command, and their advertisements end with their face.
 //!
 //! Limits bound the descriptors in total, of each application, and of each neighbour, which stands for all routers
 //! behind it. Neighbours sign their updates (`trust`).
 
+mod covering;
 mod link;
 pub mod plan;
 mod reload;
@@ -29,6 +31,7 @@ use byname_wire::tagnet::{Address, Endpoint};
 use byname_wire::{Data, Descriptor, Interest, Label, Locator, Name, TreeId};
 use thiserror::Error;
 
+use self::covering::Covering;
 use self::link::{Answer, Heard, Link};
 use self::message::{DescriptorList, Update};
 pub use self::trust::NeighborKeys;
@@ -38,7 +41,7 @@ use byname_trust::Moment;
 
 pub use byname_mgmt::tags as message;
 
-/// Limits on descriptors.
+/// Limits on descriptors, and on what neighbours are told of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TagLimits {
     /// Most descriptors in total.
@@ -47,6 +50,8 @@ pub struct TagLimits {
     pub descriptors_per_face_max: usize,
     /// Most descriptors of one neighbour, over all trees.
     pub descriptors_per_neighbor_max: usize,
+    /// Whether neighbours are not told of descriptors that another one covers.
+    pub aggregate: bool,
 }
 
 impl Default for TagLimits {
@@ -143,6 +148,8 @@ pub struct TagRouting {
     limits: TagLimits,
     trees: Vec<OwnTree>,
     rules: HashMap<Arc<Descriptor>, Rule>,
+    /// The descriptors of `rules`, for aggregation. `None`: neighbours are told of all.
+    covering: Option<Covering>,
     /// Advertisements by face.
     by_face: FaceMap<BTreeSet<(TreeId, Arc<Descriptor>)>>,
     /// Faces that advertised their first descriptor or withdrew their last one; see [`TagRouting::take_routed`].
@@ -167,6 +174,7 @@ impl TagRouting {
             limits,
             trees: Vec::new(),
             rules: HashMap::new(),
+            covering: limits.aggregate.then(Covering::default),
             by_face: FaceMap::default(),
             routed: BTreeSet::new(),
             links: BTreeMap::new(),
@@ -184,9 +192,28 @@ impl TagRouting {
         !self.trees.is_empty()
     }
 
-    /// Changes the limits. Descriptors beyond them stay.
+    /// Changes the limits. Descriptors beyond them stay. Neighbours are told what follows from aggregation or its end.
     pub fn limit(&mut self, limits: TagLimits) {
+        let begins = limits.aggregate && self.covering.is_none();
+        let ends = !limits.aggregate && self.covering.is_some();
         self.limits = limits;
+        if begins {
+            let covering = self.covering.insert(Covering::default());
+            self.rules.keys().for_each(|descriptor| covering.insert(descriptor));
+        }
+        if begins || ends {
+            let links: Vec<(TreeId, FaceId)> = self.links.keys().copied().collect();
+            for (tree, face) in links {
+                let is_wanted = |(_, rule): &(&Arc<Descriptor>, &Rule)| is_told(&rule.nexthops, tree, face);
+                let wanted = self.rules.iter().filter(is_wanted).map(|(descriptor, _)| descriptor);
+                let covered: Vec<_> = wanted.filter(|one| self.is_covered(one, tree, face, None)).cloned().collect();
+                let Some(link) = self.links.get_mut(&(tree, face)) else { continue };
+                covered.into_iter().for_each(|descriptor| link.tell(descriptor, ends));
+            }
+        }
+        if ends {
+            self.covering = None;
+        }
     }
 
     /// Replaces the engine of the FIB while workers read it; see [`FibWriter::rebuild`].
@@ -454,19 +481,48 @@ impl TagRouting {
     /// Starts a new session with a neighbour, in which everything is sent again.
     fn tell_all(&mut self, tree: TreeId, face: FaceId) {
         let session = self.next_session();
+        let is_wanted = |(_, rule): &(&Arc<Descriptor>, &Rule)| is_told(&rule.nexthops, tree, face);
+        let wanted = self.rules.iter().filter(is_wanted).map(|(descriptor, _)| descriptor);
+        let told: Vec<_> = wanted.filter(|one| !self.is_covered(one, tree, face, None)).cloned().collect();
         let Some(link) = self.links.get_mut(&(tree, face)) else { return };
         link.restart(session);
-        for (descriptor, rule) in &self.rules {
-            if is_told(&rule.nexthops, tree, face) {
-                link.tell(descriptor.clone(), true);
-            }
+        told.into_iter().for_each(|descriptor| link.tell(descriptor, true));
+    }
+
+    /// Whether the neighbour need not know of a descriptor, because it is to know one that covers it, other than
+    /// `without`.
+    fn is_covered(&self, one: &Descriptor, tree: TreeId, face: FaceId, without: Option<&Descriptor>) -> bool {
+        let Some(covering) = &self.covering else { return false };
+        let is_wanted = |other: &Arc<Descriptor>| {
+            Some(&**other) != without && self.rules.get(other).is_some_and(|rule| is_told(&rule.nexthops, tree, face))
+        };
+        covering.subsets(one).any(is_wanted)
+    }
+
+    /// The neighbour is to know of a descriptor from now on, or need not know of it any more.
+    fn tell(&mut self, descriptor: &Arc<Descriptor>, tree: TreeId, face: FaceId, is_told: bool) {
+        if self.is_covered(descriptor, tree, face, None) {
+            return;
         }
+        // Those that only this one covers.
+        let is_uncovered = |other: &&Arc<Descriptor>| {
+            self.rules.get(*other).is_some_and(|rule| self::is_told(&rule.nexthops, tree, face))
+                && !self.is_covered(other, tree, face, Some(descriptor))
+        };
+        let covered = self.covering.iter().flat_map(|covering| covering.supersets(descriptor));
+        let covered: Vec<Arc<Descriptor>> = covered.filter(is_uncovered).cloned().collect();
+        let Some(link) = self.links.get_mut(&(tree, face)) else { return };
+        link.tell(Arc::clone(descriptor), is_told);
+        covered.into_iter().for_each(|other| link.tell(other, !is_told));
     }
 
     /// Adds or removes one nexthop of a descriptor, and updates the neighbours concerned.
     fn change(&mut self, descriptor: &Arc<Descriptor>, pair: TreeFace, add: bool) {
         if !add && !self.rules.contains_key(descriptor) {
             return;
+        }
+        if let Some(covering) = self.covering.as_mut().filter(|_| !self.rules.contains_key(descriptor)) {
+            covering.insert(descriptor);
         }
         let rule = self.rules.entry(descriptor.clone()).or_default();
         let before = rule.nexthops.clone();
@@ -476,14 +532,20 @@ impl TagRouting {
             _ => return,
         }
         self.fib.set(descriptor, &mut rule.group, &rule.nexthops);
-        for (&(_, face), link) in self.links.range_mut((pair.tree, FaceId(0))..=(pair.tree, FaceId(u64::MAX))) {
+        let links = self.links.range((pair.tree, FaceId(0))..=(pair.tree, FaceId(u64::MAX)));
+        let news = links.filter_map(|(&(_, face), _)| {
             let is_told = is_told(&rule.nexthops, pair.tree, face);
-            if is_told != self::is_told(&before, pair.tree, face) {
-                link.tell(descriptor.clone(), is_told);
-            }
-        }
+            (is_told != self::is_told(&before, pair.tree, face)).then_some((face, is_told))
+        });
+        let news: Vec<(FaceId, bool)> = news.collect();
         if rule.nexthops.is_empty() {
             self.rules.remove(descriptor);
+            if let Some(covering) = &mut self.covering {
+                covering.remove(descriptor);
+            }
+        }
+        for (face, is_told) in news {
+            self.tell(descriptor, pair.tree, face, is_told);
         }
         let was_routed = self.by_face.contains_key(&pair.face);
         let of_face = self.by_face.entry(pair.face).or_default();

@@ -26,6 +26,11 @@ fn descriptor(i: u64) -> Descriptor {
     Descriptor::of([format!("tag {i}")]).expect("one tag")
 }
 
+/// The set of the tags whose bits are set.
+fn overlapping(bits: u64) -> Descriptor {
+    Descriptor::of((0..6).filter(|tag| bits >> tag & 1 == 1).map(|tag| format!("tag {tag}"))).expect("few tags")
+}
+
 fn routing(limits: TagLimits, unix_ms: u64) -> TagRouting {
     let tables = Arc::new(Tables::new(Oracle::new().query()));
     TagRouting::new(FibWriter::new(Box::new(TagsetOracle::new()), tables), limits, unix_ms)
@@ -45,7 +50,7 @@ fn tree(neighbors: Vec<FaceId>) -> OwnTree {
 }
 
 fn few(descriptors_max: usize, descriptors_per_face_max: usize, descriptors_per_neighbor_max: usize) -> TagLimits {
-    TagLimits { descriptors_max, descriptors_per_face_max, descriptors_per_neighbor_max }
+    TagLimits { descriptors_max, descriptors_per_face_max, descriptors_per_neighbor_max, aggregate: false }
 }
 
 fn moment(ms: u64) -> Moment {
@@ -82,6 +87,9 @@ fn take(router: &mut TagRouting, (data, code, body): &(Vec<u8>, u64, Vec<u8>)) -
 struct Network {
     /// The parent of each router except the first.
     parents: Vec<usize>,
+    /// The descriptors that applications advertise, by number.
+    descriptor: fn(u64) -> Descriptor,
+    limits: TagLimits,
     routers: Vec<TagRouting>,
     /// Descriptors that each application of each router advertises.
     advertised: Vec<[BTreeSet<u64>; 2]>,
@@ -92,10 +100,15 @@ struct Network {
 
 impl Network {
     fn new(random: &mut SmallRng) -> Self {
+        Self::of(random, descriptor, TagLimits::default())
+    }
+
+    fn of(random: &mut SmallRng, descriptor: fn(u64) -> Descriptor, limits: TagLimits) -> Self {
         let nodes = 2 + random.random_range(0..7) as usize;
         let parents = (0..nodes).map(|node| random.random_range(0..(node.max(1) as u64)) as usize).collect();
         let advertised = vec![Default::default(); nodes];
-        let mut network = Network { parents, routers: Vec::new(), advertised, now_ms: 1000, recorded: Vec::new() };
+        let (routers, recorded) = (Vec::new(), Vec::new());
+        let mut network = Network { parents, descriptor, limits, routers, advertised, now_ms: 1000, recorded };
         network.routers = (0..nodes).map(|node| network.router(node)).collect();
         network
     }
@@ -106,7 +119,7 @@ impl Network {
     }
 
     fn router(&self, node: usize) -> TagRouting {
-        let mut router = routing(TagLimits::default(), self.now_ms);
+        let mut router = routing(self.limits, self.now_ms);
         router.replace_trees(vec![tree(self.neighbors(node).iter().map(|&n| FaceId(LINKS + n as u64)).collect())]);
         router
     }
@@ -115,7 +128,7 @@ impl Network {
         let node = random.random_range(0..self.routers.len() as u64) as usize;
         let app = random.random_range(0..2) as usize;
         let some: Vec<u64> = (0..random.random_range(0..4)).map(|_| random.random_range(0..6)).collect();
-        let descriptors = some.iter().map(|&i| descriptor(i)).collect();
+        let descriptors = some.iter().map(|&i| (self.descriptor)(i)).collect();
         match random.random_range(0..8) {
             0..4 => {
                 self.routers[node].advertise(APPS[app], descriptors).expect("few");
@@ -197,17 +210,34 @@ impl Network {
 
     fn check(&self, context: &str) {
         for (node, router) in self.routers.iter().enumerate() {
-            let mut expected = BTreeSet::new();
+            let mut all = BTreeSet::new();
             for (origin, apps) in self.advertised.iter().enumerate() {
                 for (app, some) in apps.iter().enumerate() {
                     let face = if origin == node { APPS[app] } else { self.face_towards(node, origin) };
-                    expected.extend(some.iter().map(|&i| (descriptor(i), face)));
+                    all.extend(some.iter().map(|&i| ((self.descriptor)(i), face)));
                 }
+            }
+            // A neighbour that aggregates tells only of those that no other one behind it covers.
+            let mut expected = all.clone();
+            if self.limits.aggregate {
+                let covers = |(small, of): &(Descriptor, FaceId), (large, face): &(Descriptor, FaceId)| {
+                    of == face && small != large && small.is_subset(large)
+                };
+                expected.retain(|one| APPS.contains(&one.1) || !all.iter().any(|other| covers(other, one)));
             }
             let known = router.rules.iter().flat_map(|(descriptor, rule)| {
                 rule.nexthops.iter().map(move |nexthop| (Descriptor::clone(descriptor), nexthop.face))
             });
-            assert_eq!(known.collect::<BTreeSet<_>>(), expected, "router {node}, {context}");
+            let known = known.collect::<BTreeSet<_>>();
+            assert_eq!(known, expected, "router {node}, {context}");
+            // Packets with any of these tags go where they would go if all were told of all.
+            for packet in (0..64).map(overlapping) {
+                let faces = |of: &BTreeSet<(Descriptor, FaceId)>| {
+                    let matching = of.iter().filter(|(descriptor, _)| descriptor.is_subset(&packet));
+                    matching.map(|(_, face)| *face).collect::<BTreeSet<_>>()
+                };
+                assert_eq!(faces(&known), faces(&all), "router {node}, {context}, {packet:?}");
+            }
             assert_eq!(router.is_empty(), expected.is_empty());
         }
     }
@@ -254,6 +284,69 @@ fn routers_agree_in_the_end_whatever_is_lost() {
             network.check(&format!("seed {seed}, round {round}"));
         }
     }
+}
+
+#[test]
+fn aggregation_changes_no_delivery_whatever_is_lost() {
+    // Few sets, of which many cover others: nothing, one tag, two tags and so on.
+    let some = |i| overlapping([0, 1, 2, 3, 7, 63][i as usize]);
+    for seed in 0..30 {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let limits = TagLimits { aggregate: true, ..TagLimits::default() };
+        let mut network = Network::of(&mut random, some, limits);
+        for round in 0..6 {
+            for _ in 0..6 {
+                network.act(&mut random);
+                network.run(3, 200, 40, &mut random);
+            }
+            network.run(400, 250, 0, &mut random);
+            network.check(&format!("seed {seed}, round {round}"));
+            // It ends and begins while the routers run.
+            network.limits.aggregate = round % 3 != 1;
+            let limits = network.limits;
+            network.routers.iter_mut().for_each(|router| router.limit(limits));
+            network.run(20, 250, 0, &mut random);
+            network.check(&format!("seed {seed}, round {round}, aggregation is {}", limits.aggregate));
+        }
+    }
+}
+
+#[test]
+fn packets_find_a_covering_descriptor_or_those_that_it_covered_at_any_time() {
+    let mut router = routing(TagLimits { aggregate: true, ..TagLimits::default() }, 1);
+    router.replace_trees(vec![tree(vec![FaceId(LINKS)])]);
+    // More than fit into one update, all covered by the one with a single tag.
+    let large = |i: u64| Descriptor::of([String::from("a"), format!("tag {i}")]).expect("two tags");
+    let small = Descriptor::of(["a"]).expect("one tag");
+    let packets: Vec<Descriptor> = (0..1000).map(large).collect();
+    let mut now_ms = 0;
+    let mut known = BTreeSet::new();
+    let mut settle = |router: &mut TagRouting, is_kept: bool| {
+        for _ in 0..40 {
+            now_ms += 1;
+            for (_, wire) in router.poll(moment(now_ms)) {
+                let interest = Interest::decode(&wire).expect("it is one");
+                let update = Update::decode(interest.application_parameters.expect("set")).expect("well formed");
+                if update.echo == 1 {
+                    update.withdrawn.iter().for_each(|one| assert!(known.remove(one), "it was told of"));
+                    known.extend(update.advertised);
+                }
+                let heeded = Heeded { is_taken: true, session: 1, keys: Some(keys(SECRET)) };
+                assert!(take(router, &answer(&wire, &heeded)));
+                let finds = |packet: &Descriptor| known.iter().any(|one: &Descriptor| one.is_subset(packet));
+                assert!(!is_kept || packets.iter().all(finds), "after {now_ms} ms");
+            }
+        }
+        known.len()
+    };
+    router.advertise(APPS[0], packets.clone()).expect("few");
+    assert_eq!(settle(&mut router, false), 1000);
+    router.advertise(APPS[1], vec![small.clone()]).expect("one");
+    assert_eq!(settle(&mut router, true), 1);
+    router.withdraw(APPS[1], vec![small]);
+    assert_eq!(settle(&mut router, true), 1000);
+    router.remove_face(APPS[0]);
+    assert_eq!(settle(&mut router, false), 0);
 }
 
 #[test]
@@ -361,6 +454,22 @@ fn updates_fit_into_packets() {
         }
     }
     assert!(now_ms < 100, "{now_ms} updates");
+    // As many go as come.
+    let other = |i: u64| Descriptor::of((0..=i % 32).map(|tag| format!("other {i} {tag}"))).expect("at most 32");
+    router.remove_face(APPS[0]);
+    router.advertise(APPS[1], (0..3000).map(other).collect()).expect("fewer than the limit");
+    let (mut came, mut gone) = (0, 0);
+    while came + gone < 6000 {
+        now_ms += 1;
+        assert!(now_ms < 1000, "{came} came and {gone} went");
+        for (_, wire) in router.poll(moment(now_ms)) {
+            let interest = Interest::decode(&wire).expect("no larger than a packet");
+            let update = Update::decode(interest.application_parameters.expect("set")).expect("well formed");
+            (came, gone) = (came + update.advertised.len(), gone + update.withdrawn.len());
+            let heeded = Heeded { is_taken: true, session: 1, keys: Some(keys(SECRET)) };
+            assert!(take(&mut router, &answer(&wire, &heeded)));
+        }
+    }
 }
 
 /// Two routers with settled links. The first has one descriptor of an application.

@@ -9,6 +9,7 @@ use sux::bits::BitFieldVec;
 use sux::func::VFunc;
 
 use super::keys::Packed;
+use super::map::Map;
 use super::{Answer, Subject, value};
 
 pub const LIBRARIES: [&str; 7] =
@@ -29,13 +30,14 @@ pub fn build<'k>(library: &str, keys: &'k Packed) -> anyhow::Result<Box<dyn Subj
         "byname" => byname(Unknown::Anything)?,
         "byname-checked" => byname(Unknown::Refused { check_bits: 16 })?,
         "byname-exact" => byname(Unknown::Exact)?,
+        // A value takes as much room as one of 16 bits, because keys are aligned.
         "std-hashmap" => {
-            let map: HashMap<Box<str>, u16> = pairs().map(|(key, value)| (key.into(), value as u16)).collect();
-            Box::new(StdMap { keys, map })
+            let map: HashMap<Box<str>, u32> = pairs().map(|(key, value)| (key.into(), value)).collect();
+            Box::new(Whole { keys, map })
         }
         "hashbrown" => {
-            let map: hashbrown::HashMap<_, _> = pairs().map(|(key, value)| (key.into(), value as u16)).collect();
-            Box::new(Hashbrown { keys, map })
+            let map: hashbrown::HashMap<Box<str>, u32> = pairs().map(|(key, value)| (key.into(), value)).collect();
+            Box::new(Whole { keys, map })
         }
         // Keys are sorted, as it wants them.
         "fst" => Box::new(Fst(fst::Map::from_iter(pairs().map(|(key, value)| (key, u64::from(value))))?)),
@@ -75,48 +77,19 @@ impl<'k> Subject<&'k str> for Byname<'k> {
     }
 }
 
-struct StdMap<'k> {
+/// A map of whole keys.
+struct Whole<'k, M> {
     keys: &'k Packed,
-    map: HashMap<Box<str>, u16>,
+    map: M,
 }
 
-impl<'k> Subject<&'k str> for StdMap<'k> {
+impl<'k, M: Map> Subject<&'k str> for Whole<'k, M> {
     fn ask(&mut self, questions: &[&'k str], answers: &mut Vec<Answer>) {
-        answers.extend(questions.iter().map(|question| self.map.get(*question).map(|value| u32::from(*value))));
+        answers.extend(questions.iter().map(|question| self.map.find(question)));
     }
 
     fn change(&mut self, keys: &[usize], remove: bool) -> anyhow::Result<bool> {
-        for &i in keys {
-            let key = self.keys.get(i);
-            if remove {
-                self.map.remove(key)
-            } else {
-                self.map.insert(key.into(), value(i) as u16)
-            };
-        }
-        Ok(true)
-    }
-}
-
-struct Hashbrown<'k> {
-    keys: &'k Packed,
-    map: hashbrown::HashMap<Box<str>, u16>,
-}
-
-impl<'k> Subject<&'k str> for Hashbrown<'k> {
-    fn ask(&mut self, questions: &[&'k str], answers: &mut Vec<Answer>) {
-        answers.extend(questions.iter().map(|question| self.map.get(*question).map(|value| u32::from(*value))));
-    }
-
-    fn change(&mut self, keys: &[usize], remove: bool) -> anyhow::Result<bool> {
-        for &i in keys {
-            let key = self.keys.get(i);
-            if remove {
-                self.map.remove(key)
-            } else {
-                self.map.insert(key.into(), value(i) as u16)
-            };
-        }
+        self.map.change(self.keys, keys, remove);
         Ok(true)
     }
 }

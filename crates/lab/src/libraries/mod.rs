@@ -18,6 +18,7 @@
 mod flat;
 mod ip;
 mod keys;
+mod map;
 mod measure;
 mod options;
 mod prefix;

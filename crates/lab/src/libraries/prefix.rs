@@ -1,8 +1,6 @@
 //! The longest prefix of a path.
 
-use std::borrow::Borrow;
 use std::collections::HashMap;
-use std::hash::BuildHasher;
 
 use anyhow::{Context as _, bail};
 use byname_lookup::table::{Found, Matching, PrefixOptions, PrefixReader, PrefixTable};
@@ -10,6 +8,7 @@ use fst::raw::{Fst, Output};
 use patricia_tree::StringPatriciaMap;
 
 use super::keys::Packed;
+use super::map::Map;
 use super::{Answer, Subject, value};
 
 pub const LIBRARIES: [&str; 8] =
@@ -90,41 +89,6 @@ struct LongestFirst<'k, M> {
     map: M,
 }
 
-/// What the two maps have in common.
-trait Map {
-    fn find(&self, key: &str) -> Option<u32>;
-    fn put(&mut self, key: &str, value: Option<u32>);
-}
-
-impl<S: BuildHasher> Map for HashMap<Box<str>, u32, S> {
-    fn find(&self, key: &str) -> Option<u32> {
-        self.get(key).copied()
-    }
-
-    fn put(&mut self, key: &str, value: Option<u32>) {
-        match value {
-            Some(value) => self.insert(key.into(), value),
-            None => self.remove(key),
-        };
-    }
-}
-
-impl<S: BuildHasher> Map for hashbrown::HashMap<Box<str>, u32, S>
-where
-    Box<str>: Borrow<str>,
-{
-    fn find(&self, key: &str) -> Option<u32> {
-        self.get(key).copied()
-    }
-
-    fn put(&mut self, key: &str, value: Option<u32>) {
-        match value {
-            Some(value) => self.insert(key.into(), value),
-            None => self.remove(key),
-        };
-    }
-}
-
 impl<'k, M: Map> Subject<&'k str> for LongestFirst<'k, M> {
     fn ask(&mut self, questions: &[&'k str], answers: &mut Vec<Answer>) {
         let find = |question: &&str| {
@@ -140,7 +104,7 @@ impl<'k, M: Map> Subject<&'k str> for LongestFirst<'k, M> {
     }
 
     fn change(&mut self, keys: &[usize], remove: bool) -> anyhow::Result<bool> {
-        keys.iter().for_each(|&i| self.map.put(self.keys.get(i), (!remove).then(|| value(i))));
+        self.map.change(self.keys, keys, remove);
         Ok(true)
     }
 }

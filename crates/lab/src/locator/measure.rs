@@ -8,6 +8,7 @@ use byname_lookup::locator::{Graph, Table};
 
 use super::check::check;
 use super::forest::Forest;
+use super::hint;
 use super::options::Options;
 use super::packets::{self, Encoded, Packet, Reader};
 use super::record::Record;
@@ -39,6 +40,7 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Record> 
     let rates = forward(options, &tables, &packets);
     spinner.set_message("following packets");
     let ways = check(&forest, options.measuring.seed);
+    let beside = hint::compare(&graph, &forest, options.measuring.seed);
     spinner.finish_and_clear();
     let rate = Spread::of(&rates.forwards);
     let forwards_per_s = rate.median;
@@ -65,6 +67,11 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Record> 
         checked: ways.checked.checked,
         wrong: ways.checked.wrong,
         hops_mean: ways.hops as f64 / ways.checked.checked as f64,
+        hint_hops_mean: beside.hint_hops_mean,
+        best_tree_hops_mean: beside.best_tree_hops_mean,
+        best_tree_stretch_mean: beside.best_tree_stretch_mean,
+        hint_bytes_mean: beside.hint_bytes_mean,
+        locator_bytes_mean: beside.locator_bytes_mean,
     };
     ensure!(record.wrong == 0, "{} of {} paths differ from the tree's", record.wrong, record.checked);
     Ok(record)

@@ -10,6 +10,7 @@
 
 mod check;
 mod forest;
+mod hint;
 mod measure;
 mod options;
 mod packets;
@@ -67,5 +68,10 @@ fn print(records: &[Record]) {
     table.row("paths checked", |record| record.checked.to_string());
     table.row("  wrong", |record| record.wrong.to_string());
     table.row("  mean hops", |record| format!("{:.2}", record.hops_mean));
+    table.row("mean hops of shortest paths", |record| format!("{:.2}", record.hint_hops_mean));
+    table.row("  on the best of the trees", |record| format!("{:.2}", record.best_tree_hops_mean));
+    table.row("  divided by a shortest path's", |record| format!("{:.3}", record.best_tree_stretch_mean));
+    table.row("bytes of a locator in a packet", |record| format!("{:.1}", record.locator_bytes_mean));
+    table.row("  of a forwarding hint", |record| format!("{:.1}", record.hint_bytes_mean));
     print!("{table}");
 }

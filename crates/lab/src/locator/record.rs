@@ -53,6 +53,16 @@ pub struct Record {
     pub wrong: u64,
     /// Mean number of hops of a path.
     pub hops_mean: f64,
+    /// Mean number of hops of a shortest path between two different nodes, which a forwarding hint takes.
+    pub hint_hops_mean: f64,
+    /// Mean number of hops between the same nodes on the best of the trees.
+    pub best_tree_hops_mean: f64,
+    /// Mean of each path's hops on the best of the trees, divided by those of a shortest path.
+    pub best_tree_stretch_mean: f64,
+    /// Mean bytes of a ForwardingHint with a router's name in a packet.
+    pub hint_bytes_mean: f64,
+    /// Mean bytes of a Destination with a router's label in a packet.
+    pub locator_bytes_mean: f64,
 }
 
 impl Measured for Record {

@@ -9,6 +9,7 @@ use byname_lookup::prefix::binary_search::{self, BinarySearch, Expected};
 use byname_lookup::prefix::compact::{self, BulkLoader, Compact, Translation};
 use byname_lookup::prefix::learned::Learned;
 use byname_lookup::prefix::level_pulling::{self, LevelPulling};
+use byname_lookup::prefix::namespaces::changes::Changes;
 use byname_lookup::prefix::namespaces::{Namespace, Namespaces};
 use byname_lookup::prefix::two_stage::{self, StartDepth};
 use byname_lookup::prefix::{LongestFirst, TwoStage, longest_first};
@@ -180,6 +181,7 @@ fn flat_names(setup: &Setup<'_>, progress: &mut dyn FnMut(u64)) -> anyhow::Resul
         table: check.query(table),
         translation: Translation::new(&(0..objects::WAYS).map(|way| Some(EntryId(way))).collect::<Vec<_>>()),
         labels: Arc::new([]),
+        changes: Arc::new(Changes::new(0)),
     };
     let rest = Box::new(Compact::new(setup.key, &compact::Options { rules_max: 1, ..compact_options(setup) })?);
     Ok(Namespaces::new(rest, vec![namespace])?.query())

@@ -14,6 +14,7 @@
 use std::path::Path;
 
 use anyhow::ensure;
+use byname_wire::tagset::TAGS_MAX;
 use byname_wire::{Descriptor, TagDigest};
 use clap::ValueEnum;
 use serde::Serialize;
@@ -34,6 +35,8 @@ pub enum TagKind {
     Ccn,
     /// The real sets of Unicode's annotations, in 162 locales.
     Cldr,
+    /// The real sets of Debian's packages. Of the few with more tags, those that fit into a descriptor.
+    Debtags,
 }
 
 /// Number of tags of `zipf`.
@@ -65,13 +68,16 @@ impl TagSets {
                 let tags = line.split_once('\t').map_or(line, |(_, tags)| tags);
                 Descriptor::of(tags.split('|'))
             })?,
+            TagKind::Debtags => {
+                read(&data.join("tags_debtags.txt.xz"), |line| Descriptor::of(line.split(' ').take(TAGS_MAX)))?
+            }
         };
         Ok(TagSets { kind, seed, list })
     }
 
     /// Maximum number of different descriptors, if a list limits it.
     pub fn len_max(&self) -> Option<u64> {
-        (self.kind == TagKind::Cldr).then_some(self.list.len() as u64)
+        matches!(self.kind, TagKind::Cldr | TagKind::Debtags).then_some(self.list.len() as u64)
     }
 
     /// Descriptor `i`. Some descriptors are equal.
@@ -81,7 +87,7 @@ impl TagSets {
             TagKind::Zipf => 2 + random.below(5),
             TagKind::Tagnet => 2 + random.below(3),
             TagKind::Ccn => random.below(4),
-            TagKind::Cldr => return self.list[(i % self.list.len() as u64) as usize].clone(),
+            TagKind::Cldr | TagKind::Debtags => return self.list[(i % self.list.len() as u64) as usize].clone(),
         };
         let mut set = match self.kind {
             TagKind::Ccn => self.list[(i % self.list.len() as u64) as usize].tags().to_vec(),
@@ -113,7 +119,7 @@ impl TagSets {
                 self.related(&[own.unwrap_or_else(|| tag(TagKind::Tagnet, 0))], 1, random)
             }
             TagKind::Ccn => self.related(descriptor.tags(), descriptor.tags().len(), random),
-            TagKind::Cldr => {
+            TagKind::Cldr | TagKind::Debtags => {
                 let other = &self.list[random.below(self.list.len() as u64) as usize];
                 let tags = other.tags();
                 if tags.is_empty() { unknown(random) } else { tags[random.below(tags.len() as u64) as usize] }
@@ -124,7 +130,7 @@ impl TagSets {
     /// A tag for a set that begins with `context` and has `tags` tags so far.
     fn related(&self, context: &[TagDigest], tags: usize, random: &mut Random) -> TagDigest {
         match self.kind {
-            TagKind::Zipf | TagKind::Cldr => tag(TagKind::Zipf, zipf(ZIPF_TAGS, random)),
+            TagKind::Zipf | TagKind::Cldr | TagKind::Debtags => tag(TagKind::Zipf, zipf(ZIPF_TAGS, random)),
             TagKind::Tagnet => {
                 let class = context.first().map_or(0, |class| u64::from(class.0));
                 tag(TagKind::Tagnet, class << 32 | (1 << 31) | zipf(CLASS_TAGS, random))

@@ -14,10 +14,12 @@ mod rule_table;
 mod rule_writer;
 pub mod two_stage;
 
-use byname_wire::name_hash::DepthSet;
-use byname_wire::{Name, NameView};
+use std::sync::Arc;
+
 #[cfg(feature = "lab")]
-use byname_wire::{NameHashKey, NameRef, PrefixHashes};
+use byname_wire::PrefixHashes;
+use byname_wire::name_hash::DepthSet;
+use byname_wire::{Name, NameHashKey, NameRef, NameView};
 
 use crate::entry::EntryId;
 
@@ -96,6 +98,12 @@ pub trait PrefixFib: Send + Sync {
     /// The label that the match of `name` has, if a flat namespace answers ([`namespaces`]), and no rule.
     fn label(&self, name: &NameView<'_>) -> Option<&Name> {
         let _ = name;
+        None
+    }
+    /// The key that names of the flat namespace with this prefix are hashed with, and its changes
+    /// ([`namespaces`]).
+    fn flat_changes(&self, prefix: NameRef<'_>) -> Option<(&NameHashKey, &Arc<namespaces::changes::Changes>)> {
+        let _ = prefix;
         None
     }
     /// Resident memory, in bytes.

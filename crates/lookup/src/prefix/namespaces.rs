@@ -14,8 +14,13 @@
 //! prefixes. An engine that has rules from a file is always asked, if these may be as deep as the
 //! names ([`Namespaces::with_rules_to`]): a file does not tell which prefixes its rules have.
 //!
-//! Cost: a comparison of each name with each prefix, one digest of the component, and one cache
-//! line of the table.
+//! Names can *change* without a new table, see [`Changes`]: they get another label, become known, or
+//! count as unknown. Changes are exact.
+//!
+//! Cost: a comparison of each name with each prefix, one digest of the component, one cache line of
+//! the table, and another one while there are changes.
+
+pub mod changes;
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -28,6 +33,7 @@ use byname_wire::{Digest, Name, NameHashKey, NameRef, NameView};
 use smallvec::SmallVec;
 use thiserror::Error;
 
+use self::changes::{Changed, Changes};
 use super::compact::Translation;
 use super::{BURST_MAX, PrefixFib, PrefixMatch};
 use crate::entry::EntryId;
@@ -50,6 +56,8 @@ pub struct Namespace {
     pub translation: Translation,
     /// The labels that its numbers stand for, to explain answers.
     pub labels: Arc<[Name]>,
+    /// What has changed since the table was made.
+    pub changes: Arc<Changes>,
 }
 
 /// Namespaces that cannot be together.
@@ -92,6 +100,13 @@ struct Shared {
     depth: usize,
     /// Whether the engine has rules that are at least as deep as the names.
     has_below: AtomicBool,
+}
+
+/// The number of a label.
+#[derive(Clone, Copy)]
+enum Label {
+    OfTable(EntryId),
+    OfChanges(EntryId),
 }
 
 struct Query {
@@ -213,18 +228,40 @@ impl Shared {
         (component.typ == component_type::GENERIC).then_some(component.value)
     }
 
-    fn found(&self, label: Option<EntryId>) -> Option<PrefixMatch> {
-        let entry = self.namespace.translation.get(label?)?;
+    /// The label of a name for which the table has `of_table`.
+    #[inline]
+    fn label(&self, name: Digest, of_table: Option<EntryId>) -> Option<Label> {
+        match self.namespace.changes.get(name) {
+            None => of_table.map(Label::OfTable),
+            Some(Changed::Removed) => None,
+            Some(Changed::Label(number)) => Some(Label::OfChanges(number)),
+        }
+    }
+
+    /// The answer for a name with this label.
+    #[inline]
+    fn found(&self, label: Option<Label>) -> Option<PrefixMatch> {
+        let entry = match label? {
+            Label::OfTable(number) => self.namespace.translation.get(number)?,
+            Label::OfChanges(number) => self.namespace.changes.entry(number)?,
+        };
         Some(PrefixMatch { entry, depth: self.depth + 1 })
+    }
+
+    fn label_name(&self, label: Label) -> Option<&Name> {
+        match label {
+            Label::OfTable(number) => self.namespace.labels.get(number.0 as usize),
+            Label::OfChanges(number) => self.namespace.changes.name(number),
+        }
     }
 }
 
 impl Query {
-    /// The answer of the first namespace that knows the name, and the number of its label.
-    fn flat_match(&self, name: &NameView<'_>) -> Option<(&Shared, EntryId, PrefixMatch)> {
+    /// The answer of the first namespace that knows the name, and its label.
+    fn flat_match(&self, name: &NameView<'_>) -> Option<(&Shared, Label, PrefixMatch)> {
         self.namespaces.iter().find_map(|shared| {
             let digest = shared.namespace.key.digest_bytes(shared.flat_name(name)?);
-            let label = shared.namespace.table.entry(digest)?;
+            let label = shared.label(digest, shared.namespace.table.entry(digest))?;
             Some((shared, label, shared.found(Some(label))?))
         })
     }
@@ -269,9 +306,9 @@ impl PrefixFib for Query {
             shared.namespace.key.digest_bytes_burst(&flat, digests);
             shared.namespace.table.entry_burst(digests, labels);
             let has_below = shared.has_below.load(Ordering::Acquire);
-            for (label, place) in labels.iter().zip(places) {
+            for ((digest, of_table), place) in digests.iter().zip(&*labels).zip(places) {
                 let place = usize::from(place);
-                out[place] = shared.found(*label);
+                out[place] = shared.found(shared.label(*digest, *of_table));
                 asks[place] = out[place].is_none() || has_below;
             }
         }
@@ -302,10 +339,12 @@ impl PrefixFib for Query {
         let mut lines = 0;
         for shared in &*self.namespaces {
             let Some(flat) = shared.flat_name(name) else { continue };
-            let Namespace { key, table, .. } = &shared.namespace;
+            let Namespace { key, table, changes, .. } = &shared.namespace;
             let digest = key.digest_bytes(flat);
-            lines += table.lines_read(digest)?;
-            if shared.found(table.entry(digest)).is_some() && !shared.has_below.load(Ordering::Acquire) {
+            lines += table.lines_read(digest)? + usize::from(!changes.is_empty());
+            if shared.found(shared.label(digest, table.entry(digest))).is_some()
+                && !shared.has_below.load(Ordering::Acquire)
+            {
                 return Some(lines);
             }
         }
@@ -315,11 +354,17 @@ impl PrefixFib for Query {
     fn label(&self, name: &NameView<'_>) -> Option<&Name> {
         let (shared, label, found) = self.flat_match(name)?;
         let is_covered = Self::deeper(found, self.rule_below(shared, name)) != found;
-        if is_covered { None } else { shared.namespace.labels.get(label.0 as usize) }
+        if is_covered { None } else { shared.label_name(label) }
+    }
+
+    fn flat_changes(&self, prefix: NameRef<'_>) -> Option<(&NameHashKey, &Arc<Changes>)> {
+        let shared = self.namespaces.iter().find(|shared| shared.namespace.prefix.as_ref() == prefix)?;
+        Some((&shared.namespace.key, &shared.namespace.changes))
     }
 
     fn memory_bytes(&self) -> usize {
-        let tables: usize = self.namespaces.iter().map(|shared| shared.namespace.table.memory_bytes()).sum();
+        let of_one = |shared: &Shared| shared.namespace.table.memory_bytes() + shared.namespace.changes.memory_bytes();
+        let tables: usize = self.namespaces.iter().map(of_one).sum();
         size_of::<Self>() + size_of_val(&*self.namespaces) + tables + self.engine.memory_bytes()
     }
 }

@@ -11,6 +11,7 @@ use std::path::Path;
 use byname_wire::{Name, NameHashKey, NameRef};
 
 use self::engine::Engine;
+use self::sorted::Rules;
 use super::key::{AsName, KeyError};
 use super::values::{Stored, Values};
 use super::{TableError, random_key};
@@ -89,7 +90,6 @@ impl PrefixOptions {
 /// Values are interned: rules with equal values share one. So a value that is large or changes in
 /// place is best put behind an `Arc`.
 pub struct PrefixTable<V> {
-    key: NameHashKey,
     writer: Writer<Name, Engine>,
     values: Values<V>,
     own: PrefixReader<V>,
@@ -117,7 +117,7 @@ impl<V: Clone + Eq + Hash> PrefixTable<V> {
     fn of(key: NameHashKey, engine: Engine, values: Values<V>) -> Self {
         let writer = Writer::new(engine);
         let own = PrefixReader::new(writer.reader(), values.slots().clone(), key);
-        PrefixTable { key, writer, values, own }
+        PrefixTable { writer, values, own }
     }
 
     /// A table of rules that come in canonical order, each once: by components, where a shorter
@@ -137,13 +137,18 @@ impl<V: Clone + Eq + Hash> PrefixTable<V> {
     ) -> Result<Self, TableError> {
         let key = options.key.map_or_else(random_key, Ok)?;
         let mut values = Values::new(VALUES_MAX);
-        let table = sorted::load(key, options, rules, &mut values, progress)?;
+        let entry = |value| {
+            let entry = values.intern(value)?;
+            values.note(None, Some(entry));
+            Ok(entry)
+        };
+        let table = sorted::load(key, options, rules, entry, progress)?;
         Ok(Self::of(key, Engine::Bulk(Box::new(table)), values))
     }
 
     /// A table of rules in any order. If a key comes twice, the last one counts. The result is as
-    /// small as that of [`PrefixTable::from_sorted`]; the rules with their keys are in memory until
-    /// it is built.
+    /// small as that of [`PrefixTable::from_sorted`]; the keys are in memory until it is built, and
+    /// 16 bytes for each.
     ///
     /// # Errors
     /// As [`PrefixTable::from_sorted`], order aside.
@@ -151,14 +156,20 @@ impl<V: Clone + Eq + Hash> PrefixTable<V> {
         options: &PrefixOptions,
         rules: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self, TableError> {
-        let named = rules.into_iter().map(|(key, value)| Ok((name(&key)?, value)));
-        let mut named = named.collect::<Result<Vec<_>, KeyError>>()?;
-        // Stable: the last of equal keys stays last.
-        named.sort_by(|(a, _), (b, _)| a.cmp(b));
-        named.reverse();
-        named.dedup_by(|(a, _), (b, _)| a == b);
-        named.reverse();
-        Self::from_sorted(options, || named.iter().map(|(name, value)| (name, value.clone())), &mut |_| {})
+        let key = options.key.map_or_else(random_key, Ok)?;
+        let (mut values, mut unsorted, mut name) = (Values::new(VALUES_MAX), Rules::default(), Vec::new());
+        for (key, value) in rules {
+            unsorted.push(&key, values.intern(value)?, &mut name)?;
+        }
+        unsorted.sort();
+        let entry = |entry| {
+            values.note(None, Some(entry));
+            Ok(entry)
+        };
+        let table = sorted::load(key, options, || unsorted.sorted(), entry, &mut |_| {})?;
+        // Those of rules that came again with another value.
+        values.drop_unused();
+        Ok(Self::of(key, Engine::Bulk(Box::new(table)), values))
     }
 
     /// A reader for another thread.
@@ -224,6 +235,23 @@ impl<V: Clone + Eq + Hash> PrefixTable<V> {
         Ok(())
     }
 
+    /// Makes the table as small as one from [`PrefixTable::from_rules`], by dropping the keys, which
+    /// only changes need. Later changes go into a table beside it. For a table that was filled and
+    /// now hardly changes; while this runs, both tables are in memory, and readers go on. Without
+    /// effect on a table that was loaded or opened, or whose matching is not [`Matching::Fast`].
+    ///
+    /// # Errors
+    /// If there is no memory. The table then stays as it was.
+    pub fn shrink(&mut self) -> Result<(), TableError> {
+        if let Engine::Compact { table, options } = self.writer.control()
+            && !options.exact
+        {
+            let small = sorted::image(self.own.key, table, options)?;
+            self.writer.replace(Engine::Bulk(Box::new(small)));
+        }
+        Ok(())
+    }
+
     /// Number of rules.
     pub fn len(&self) -> usize {
         self.writer.control().len()
@@ -251,7 +279,7 @@ impl<V: Clone + Eq + Hash> PrefixTable<V> {
     }
 
     fn entry_of(&mut self, name: NameRef<'_>) -> Option<EntryId> {
-        self.writer.control_mut().entry_of(&self.key, name)
+        self.writer.control_mut().entry_of(&self.own.key, name)
     }
 
     fn apply_named(&mut self, changes: Vec<(Name, Option<V>)>) -> Result<(), TableError> {
@@ -265,7 +293,7 @@ impl<V: Clone + Eq + Hash> PrefixTable<V> {
             let entry = value.clone().map(|value| self.values.intern(value)).transpose()?;
             let before = after.get(name).copied().unwrap_or_else(|| {
                 let control = self.writer.control_mut();
-                control.entry_of(&self.key, name.as_ref())
+                control.entry_of(&self.own.key, name.as_ref())
             });
             after.insert(name, entry);
             uses.push((before, entry));
@@ -296,8 +324,8 @@ impl<V: Clone + Eq + Hash + Stored> PrefixTable<V> {
                 table.set_labels(labels);
                 Ok(table.save(path.as_ref())?)
             }
-            Engine::Compact { table, exact: false } => {
-                let mut table = sorted::image(self.key, table)?;
+            Engine::Compact { table, options } if !options.exact => {
+                let mut table = sorted::image(self.own.key, table, options)?;
                 table.set_labels(labels);
                 Ok(table.save(path.as_ref())?)
             }

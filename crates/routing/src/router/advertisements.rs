@@ -7,11 +7,10 @@ use crate::config::is_router_of;
 use crate::fetcher::Purpose;
 use crate::ids::{RouterId, SELF};
 use crate::names;
-use crate::neighbours::Told;
+use crate::neighbours::{Tale, Told};
 use crate::note::Note;
 use crate::objects::Kind;
 use crate::rib;
-use crate::routers::Known;
 use crate::tlv::{self, AdvEntry, SeqNoEntry};
 
 use super::checks::Check;
@@ -34,11 +33,10 @@ impl Router {
     pub(super) fn advertise(&mut self) {
         self.advertise_ms = MS_MAX;
         let routers = &self.routers;
-        let entry = |(_, known): (RouterId, &Known)| known.best.map(|best| (Name::clone(&known.name), best));
-        let entries: Vec<_> = routers.iter().filter_map(entry).collect();
-        let content = tlv::encode_advertisement(
-            entries.iter().map(|(name, best)| (name.as_ref(), routers.name(best.nexthop), best.cost, best.other_cost)),
-        );
+        let content = tlv::encode_advertisement(routers.iter().filter_map(|(id, known)| {
+            let best = known.best?;
+            Some((routers.name(id), routers.name(best.nexthop), best.cost, best.other_cost))
+        }));
         self.publish_advertisement(content);
     }
 
@@ -82,22 +80,20 @@ impl Router {
         let Some(data) = self.inner_data(interest, face, NEIGHBOURS) else { return };
         let vector = tlv::decode_state_vector(data.content).unwrap_or_default();
         // A router speaks only for itself.
-        let [entry] = &vector[..] else { return self.malformed() };
-        let [start] = entry.starts[..] else { return self.malformed() };
-        if names::sender_of_sync(data.name).as_ref() != Some(&entry.name)
-            || !is_router_of(self.config.network.as_ref(), entry.name.as_ref())
-        {
+        let [(router, start)] = vector[..] else { return self.malformed() };
+        let sender = names::sender_of_sync(data.name);
+        if sender.as_ref().map(Name::as_ref) != Some(router) || !is_router_of(self.config.network.as_ref(), router) {
             return self.malformed();
         }
-        if entry.name == self.config.router {
+        if router == self.config.router.as_ref() {
             return;
         }
         if start.boot > self.clock.unix_seconds().saturating_add(FUTURE_SECONDS) {
             self.counters.replayed += 1;
             return;
         }
-        let router = entry.name.clone();
-        let check = Check::AdvertisementSync { router, face, is_active, boot: start.boot, seq: start.seq };
+        let check =
+            Check::AdvertisementSync { router: router.to_name(), face, is_active, boot: start.boot, seq: start.seq };
         self.check(check, &data, Some(face), NEIGHBOURS);
     }
 
@@ -146,16 +142,16 @@ impl Router {
         }
     }
 
-    fn apply_advertisement(&mut self, id: RouterId, which: (u64, u64), entries: &[AdvEntry]) {
+    fn apply_advertisement(&mut self, id: RouterId, which: (u64, u64), entries: &[AdvEntry<'_>]) {
         self.counters.advertisements_in += 1;
-        let mut told = std::collections::BTreeMap::new();
+        let mut told = Tale::of(self.routers.len());
         let mut over = 0;
         let now_ms = self.now_ms();
         let mut room = self.room_for_routers(id);
         for entry in entries {
-            let is_next_hop = entry.next_hop == self.config.router;
+            let is_next_hop = entry.next_hop == self.config.router.as_ref();
             let Some(cost) = rib::told_cost(is_next_hop, entry.cost, entry.other_cost) else { continue };
-            let router = match self.routers.find(&entry.destination) {
+            let router = match self.routers.find(entry.destination) {
                 Some(router) => {
                     // Whoever comes after it in this advertisement must not take its place.
                     self.routers.get_mut(router).unreachable_since_ms = now_ms;
@@ -167,14 +163,14 @@ impl Router {
                 }
                 None => {
                     room -= 1;
-                    let Some(router) = self.admit_router(&entry.destination, Some(id)) else { continue };
+                    let Some(router) = self.admit_router(entry.destination, Some(id)) else { continue };
                     router
                 }
             };
             if router != SELF {
                 // Its entry for itself is no link. One through this router tells of another way.
                 let is_linked = router != id && entry.next_hop == entry.destination;
-                told.insert(router, Told { cost, is_linked });
+                told.insert(router, Told { cost: cost as u8, is_linked });
             }
         }
         if over > 0 {
@@ -184,27 +180,21 @@ impl Router {
         self.use_advertisement(id, which, told);
     }
 
-    fn use_advertisement(&mut self, id: RouterId, which: (u64, u64), told: std::collections::BTreeMap<RouterId, Told>) {
+    fn use_advertisement(&mut self, id: RouterId, which: (u64, u64), told: Tale) {
         let now_ms = self.now_ms();
         let stale_ms = self.config.timing.stale_for.as_millis() as u64;
         let Some(neighbour) = self.neighbours.get_mut(&id) else { return };
         let before = std::mem::replace(&mut neighbour.told, told);
         let is_restart = neighbour.used.is_some_and(|used| used.0 != which.0);
         neighbour.used = Some(which);
-        let changed: Vec<RouterId> = before
-            .iter()
-            .filter(|(router, earlier)| neighbour.told.get(router) != Some(earlier))
-            .map(|(router, _)| *router)
-            .chain(neighbour.told.keys().filter(|router| !before.contains_key(router)).copied())
-            .collect();
+        self.dirty_routers.extend(before.differences(&neighbour.told));
         if is_restart && stale_ms > 0 {
             // It knows little yet. Its forwarder may still have the routes of its earlier run.
-            neighbour.stale.extend(before);
+            neighbour.stale.extend(before.iter());
             neighbour.stale_until_ms = now_ms + stale_ms;
             self.alarms.insert((now_ms + stale_ms, id));
         }
         let told = &neighbour.told;
-        neighbour.stale.retain(|router, _| !told.contains_key(router));
-        self.dirty_routers.extend(changed);
+        neighbour.stale.retain(|router, _| told.get(*router).is_none());
     }
 }

@@ -9,7 +9,6 @@ use crate::event::{ValidationId, Validity};
 use crate::fetcher::Segment;
 use crate::link::hello::Hello;
 use crate::names;
-use crate::tlv::StateVectorEntry;
 use crate::trees::Message;
 
 use super::{NEIGHBOURS, Router};
@@ -20,10 +19,28 @@ const LONGEST_MS: u64 = 60_000;
 /// What a packet says, if its signature is right.
 #[derive(Debug)]
 pub(super) enum Check {
-    AdvertisementSync { router: Name, face: FaceId, is_active: bool, boot: u64, seq: u64 },
-    Hello { router: Name, face: FaceId, hello: Hello },
-    PrefixSync { vector: Vec<StateVectorEntry>, is_whole: bool, is_private: bool },
-    Trees { router: Name, face: FaceId, message: Message },
+    AdvertisementSync {
+        router: Name,
+        face: FaceId,
+        is_active: bool,
+        boot: u64,
+        seq: u64,
+    },
+    Hello {
+        router: Name,
+        face: FaceId,
+        hello: Hello,
+    },
+    /// A state vector that can be decoded.
+    PrefixSync {
+        vector: Vec<u8>,
+        is_private: bool,
+    },
+    Trees {
+        router: Name,
+        face: FaceId,
+        message: Message,
+    },
     Segment(Segment),
 }
 
@@ -107,9 +124,7 @@ impl Router {
             }
             Check::Hello { router, face, hello } => self.on_trusted_hello(&router, face, &hello),
             Check::Trees { router, face, message } => self.on_trusted_trees(&router, face, message),
-            Check::PrefixSync { vector, is_whole, is_private } => {
-                self.on_trusted_vector(&vector, is_whole, is_private);
-            }
+            Check::PrefixSync { vector, is_private } => self.on_trusted_vector(&vector, is_private),
         }
     }
 }

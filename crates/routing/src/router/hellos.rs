@@ -26,7 +26,7 @@ impl Router {
             return;
         }
         // Only sync Interests make links. On a link that many share, most hellos are for others.
-        let link = self.routers.find(&router).and_then(|id| self.neighbours.get(&id)?.link(face));
+        let link = self.routers.find(router.as_ref()).and_then(|id| self.neighbours.get(&id)?.link(face));
         let Some(link) = link.filter(|link| !link.is_at_rest) else { return };
         if !link.session.may_take(&hello) {
             self.counters.replayed += u64::from(hello.your_discriminator == 0);
@@ -37,7 +37,7 @@ impl Router {
 
     pub(super) fn on_trusted_hello(&mut self, router: &Name, face: FaceId, hello: &Hello) {
         let now_ms = self.now_ms();
-        let Some(id) = self.routers.find(router) else { return };
+        let Some(id) = self.routers.find(router.as_ref()) else { return };
         let Some(link) = self.neighbours.get_mut(&id).and_then(|neighbour| neighbour.link_mut(face)) else { return };
         let before = link.session.state();
         if !link.session.receive(hello, &self.config.hello, now_ms) {

@@ -20,7 +20,7 @@ impl Router {
     /// A sync Interest arrived whose signature is right.
     pub(super) fn on_trusted_sync(&mut self, router: &Name, face: FaceId, is_active: bool, claimed: (u64, u64)) {
         self.counters.advertisement_syncs_in += 1;
-        let Some(id) = self.admit_router(router, None) else { return };
+        let Some(id) = self.admit_router(router.as_ref(), None) else { return };
         let before = self.routers.get(id).claimed;
         if claimed < before {
             // Somebody repeats what the neighbour said earlier. It does not show that the neighbour is alive.

@@ -23,7 +23,8 @@ mod report;
 mod routes;
 mod trees;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::hash::RandomState;
 
 use byname_trust::{Moment, Signer};
 use byname_wire::{FaceId, Name};
@@ -92,6 +93,9 @@ pub struct Router {
     snapshot_seq: u64,
     publish_ms: u64,
     sync_timer: SyncTimer,
+    /// The routers of entries of state vectors that tell what is known, by hash. Most entries tell nothing new.
+    heard: HashMap<u64, RouterId>,
+    hasher: RandomState,
     /// Starts that a vector lacked, while somebody else may tell its sender.
     lacking: BTreeSet<(RouterId, u64)>,
     /// Where the next part of a vector begins that does not fit into a packet.
@@ -160,6 +164,8 @@ impl Router {
             snapshot_seq: 0,
             publish_ms: now_ms,
             sync_timer: SyncTimer::new(now_ms),
+            heard: HashMap::new(),
+            hasher: RandomState::new(),
             lacking: BTreeSet::new(),
             part_from: None,
             hello_number: 0,

@@ -1,6 +1,6 @@
 //! Prefix sync: which publications exist in the network [State Vector Sync v3].
 
-use std::ops::Bound;
+use std::hash::BuildHasher;
 
 use byname_wire::interest::{Interest, InterestBuilder};
 use byname_wire::{FaceId, Name};
@@ -9,7 +9,7 @@ use crate::action::Action;
 use crate::ids::{RouterId, SELF};
 use crate::routers::Known;
 use crate::sync::{Found, VECTOR_BYTES_MAX};
-use crate::tlv::{self, StateVectorEntry};
+use crate::tlv;
 
 use super::advertisements::FUTURE_SECONDS;
 use super::checks::Check;
@@ -31,30 +31,41 @@ impl Router {
             return;
         }
         let latest = self.clock.unix_seconds().saturating_add(FUTURE_SECONDS);
-        if vector.iter().flat_map(|entry| &entry.starts).any(|start| start.boot > latest) {
+        if vector.iter().any(|(_, start)| start.boot > latest) {
             self.counters.replayed += 1;
             return;
         }
-        let is_whole = data.content.len() < VECTOR_BYTES_MAX;
-        let is_private = interest.hop_limit.is_some();
-        self.check(Check::PrefixSync { vector, is_whole, is_private }, &data, Some(face), NETWORK);
+        let (vector, is_private) = (data.content.to_vec(), interest.hop_limit.is_some());
+        self.check(Check::PrefixSync { vector, is_private }, &data, Some(face), NETWORK);
     }
 
     /// A vector whose signature is right. `is_private`: the others of the network have not heard it.
-    pub(super) fn on_trusted_vector(&mut self, vector: &[StateVectorEntry], is_whole: bool, is_private: bool) {
+    pub(super) fn on_trusted_vector(&mut self, content: &[u8], is_private: bool) {
+        let Ok(vector) = tlv::decode_state_vector(content) else { return self.malformed() };
         self.counters.prefix_syncs_in += 1;
+        let is_whole = content.len() < VECTOR_BYTES_MAX;
         let now_ms = self.now_ms();
         let excused_ms = self.config.timing.suppression.as_millis() as u64;
         let mut found = Found { is_outdated: false, is_excused: true };
         let mut lacking = Vec::new();
         let mut news = Vec::new();
         let mut has = std::collections::BTreeSet::new();
-        for entry in vector {
-            let Some(id) = self.admit_router(&entry.name, None) else { continue };
-            let mut is_news = false;
-            for start in &entry.starts {
-                has.insert((id, start.boot));
+        for starts in vector.chunk_by(|(router, _), (next, _)| router == next) {
+            let hash = self.hasher.hash_one(starts);
+            if let Some(id) = self.heard.get(&hash).copied().filter(|_| !is_whole) {
+                for (_, start) in starts {
+                    self.lacking.remove(&(id, start.boot));
+                }
+                continue;
+            }
+            let Some(id) = self.admit_router(starts[0].0, None) else { continue };
+            let (mut is_news, mut is_known) = (false, id != SELF);
+            for (_, start) in starts {
+                if is_whole {
+                    has.insert((id, start.boot));
+                }
                 let known = self.known_seq(id, start.boot);
+                is_known &= start.seq == known;
                 if start.seq < known {
                     found.is_outdated = true;
                     let grown_ms = self.routers.get(id).publisher.grown_ms(start.boot);
@@ -72,8 +83,16 @@ impl Router {
                     }
                 }
             }
+            if is_news {
+                self.forget_heard(id);
+            }
             if is_news && id != SELF {
                 self.fetch_publications(id);
+            }
+            if is_known && !is_whole {
+                self.forget_heard(id);
+                self.routers.get_mut(id).heard = Some(hash);
+                self.heard.insert(hash, id);
             }
         }
         if is_whole {
@@ -87,6 +106,13 @@ impl Router {
                 self.lacking.clear();
             }
             self.lacking.extend(news);
+        }
+    }
+
+    /// What is known of a router changes.
+    pub(super) fn forget_heard(&mut self, id: RouterId) {
+        if let Some(hash) = self.routers.get_mut(id).heard.take() {
+            self.heard.remove(&hash);
         }
     }
 
@@ -152,25 +178,35 @@ impl Router {
         }
     }
 
-    /// Entries of the next part of the vector. If all fit, it is the whole vector.
+    /// Entries of the next part of the vector. If all fit, it is the whole vector. Every part has this router's own entry,
+    /// so that others always learn what is new.
     fn next_part(&mut self) -> Vec<u8> {
-        let mut entries = Vec::new();
         let from = self.part_from.take();
-        let bound = from.as_ref().map_or(Bound::Unbounded, |name| Bound::Excluded(name.clone()));
-        let is_after = |name: &Name| match &bound {
-            Bound::Excluded(from) => name > from,
-            _ => true,
-        };
-        let mut last: Option<Name> = None;
-        // Every part has this router's own entry, in its place, so that others always learn what is new.
-        for (id, known) in self.routers.iter().filter(|(id, known)| *id == SELF || is_after(&known.name)) {
-            if entries.len() > VECTOR_BYTES_MAX && id != SELF {
-                self.part_from = last;
+        let is_after = |name: &Name| from.as_ref().is_none_or(|from| name > from);
+        let mut part = vec![SELF];
+        let mut entries = Vec::new();
+        self.push_entry(SELF, self.routers.get(SELF), &mut entries);
+        let others = || self.routers.iter().filter(|(id, _)| *id != SELF);
+        for (id, known) in others().filter(|(_, known)| is_after(&known.name)) {
+            if entries.len() > VECTOR_BYTES_MAX {
+                self.part_from = part.last().map(|last| self.routers.name(*last).to_name());
                 break;
             }
             self.push_entry(id, known, &mut entries);
-            last = Some(Name::clone(&known.name));
+            part.push(id);
         }
+        // The last part is filled up with the first entries: others would take a short one for the whole vector.
+        let is_last = from.is_some() && self.part_from.is_none();
+        for (id, known) in others().filter(|(_, known)| is_last && !is_after(&known.name)) {
+            if entries.len() > VECTOR_BYTES_MAX {
+                break;
+            }
+            self.push_entry(id, known, &mut entries);
+            part.push(id);
+        }
+        part.sort_by_key(|id| self.routers.name(*id));
+        entries.clear();
+        part.into_iter().for_each(|id| self.push_entry(id, self.routers.get(id), &mut entries));
         entries
     }
 
@@ -180,6 +216,44 @@ impl Router {
         let starts: Vec<tlv::SeqNoEntry> = known.publisher.starts().chain(own).collect();
         if !starts.is_empty() {
             tlv::push_state_entry(out, known.name.as_ref().as_ref(), starts);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use byname_trust::{Moment, Signer};
+
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn no_part_of_a_large_vector_looks_like_a_whole_one() {
+        for count in [10, 140, 150, 160, 300, 500] {
+            let config = Config::new("/net".parse().unwrap(), "/net/self".parse().unwrap(), 1_700_000_000);
+            let now = Moment { ms: 0, unix_ms: 1_700_000_000_000 };
+            let mut router = Router::new(config, Signer::digest(), now).unwrap();
+            for i in 0..count {
+                let name: Name = format!("/net/r{i:04}").parse().unwrap();
+                let id = router.routers.insert(name.as_ref(), None, 0);
+                assert!(router.routers.get_mut(id).publisher.learn(1_700_000_000, 5, 4, 0));
+            }
+            let mut told = std::collections::BTreeSet::new();
+            let mut parts = 0;
+            loop {
+                let content = tlv::encode_state_vector(&router.next_part());
+                let vector = tlv::decode_state_vector(&content).unwrap();
+                let names: std::collections::BTreeSet<Name> = vector.iter().map(|(name, _)| name.to_name()).collect();
+                assert_eq!(names.len(), vector.len(), "each is in a part once");
+                told.extend(names);
+                parts += 1;
+                let is_whole = content.len() < VECTOR_BYTES_MAX;
+                assert_eq!(is_whole, parts == 1 && router.part_from.is_none(), "{count} routers, part {parts}");
+                if router.part_from.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(told.len(), count + 1);
         }
     }
 }

@@ -122,6 +122,10 @@ impl Router {
             return self.on_advertisement(id, (boot, seq), content);
         }
         self.counters.fetches_failed += u64::from(content.is_none());
+        // A snapshot may be newer than what others have told.
+        if matches!(purpose, Purpose::Snapshot { .. }) {
+            self.forget_heard(id);
+        }
         let publisher = &mut self.routers.get_mut(id).publisher;
         let applied = match (purpose, content) {
             (Purpose::Metadata { boot, .. }, Some(content)) => {

@@ -59,7 +59,7 @@ impl Router {
     fn reaches(&self, neighbour: &Neighbour) -> Vec<(Name, u64)> {
         let linked = neighbour.told.iter().filter(|(_, told)| told.is_linked);
         let mut reaches: Vec<(Name, u64)> =
-            linked.map(|(router, told)| (self.routers.name(*router).to_name(), told.cost)).collect();
+            linked.map(|(router, told)| (self.routers.name(router).to_name(), u64::from(told.cost))).collect();
         reaches.sort();
         reaches
     }

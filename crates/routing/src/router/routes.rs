@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use byname_wire::{FaceId, Name};
+use byname_wire::{FaceId, Name, NameRef};
 
 use crate::action::Action;
 use crate::config::is_router_of;
@@ -45,11 +45,11 @@ impl PrefixWay {
 
 impl Router {
     /// The number of a router of the network. A new one is taken if there is room.
-    pub(super) fn admit_router(&mut self, name: &Name, told_by: Option<RouterId>) -> Option<RouterId> {
+    pub(super) fn admit_router(&mut self, name: NameRef<'_>, told_by: Option<RouterId>) -> Option<RouterId> {
         if let Some(id) = self.routers.find(name) {
             return Some(id);
         }
-        if !is_router_of(self.config.network.as_ref(), name.as_ref()) {
+        if !is_router_of(self.config.network.as_ref(), name) {
             self.malformed();
             return None;
         }
@@ -106,7 +106,7 @@ impl Router {
     pub(super) fn forget_router(&mut self, id: RouterId) {
         self.fetcher.cancel(|purpose| purpose.router() == id);
         for neighbour in self.neighbours.values_mut() {
-            neighbour.told.remove(&id);
+            neighbour.told.remove(id);
             neighbour.stale.remove(&id);
         }
         let known = self.routers.get_mut(id);
@@ -118,6 +118,7 @@ impl Router {
             self.prefixes.remove_exit(prefix, id);
             self.dirty_prefixes.insert(prefix);
         }
+        self.forget_heard(id);
         self.lacking.retain(|(router, _)| *router != id);
         self.alarms.retain(|(_, router)| *router != id);
         self.dirty_routers.remove(&id);

@@ -2,7 +2,7 @@
 //! of routers, at most 1000, for large ones: one router then has a hundred times as many prefixes. Each test prints a
 //! record as a line of JSON.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use byname_routing::explain::WayUse;
 use byname_routing::{Action, Command, Config, Event, Policy, Router};
@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::checks::{check_routes, next_link};
-use crate::net::{Net, SECOND, face};
+use crate::net::{Net, Node, SECOND, face};
 
 /// Number of routers in the long version.
 fn long() -> Option<usize> {
@@ -57,6 +57,13 @@ fn run_until(net: &mut Net, prefix: &str, has_route: bool, longest_ms: u64) -> u
     net.now_ms - from_ms
 }
 
+/// Lets time pass. Returns how long after now the last route of any node changed, in ms.
+fn settling_ms(net: &mut Net, for_ms: u64) -> u64 {
+    let from_ms = net.now_ms;
+    net.run(for_ms);
+    net.routes_changed_ms.saturating_sub(from_ms)
+}
+
 #[test]
 fn many_routers_converge() {
     let nodes = long().unwrap_or(40);
@@ -68,10 +75,12 @@ fn many_routers_converge() {
         config.damping.enabled = false;
     });
     net.announce(0, "/first");
+    let began = Instant::now();
     let start_ms = run_until(&mut net, "/first", true, 600 * SECOND);
-    net.run(60 * SECOND);
-    let all = |net: &Net| net.nodes.iter().all(|node| node.router.status().routers.iter().all(|r| r.cost.is_some()));
-    assert!(all(&net));
+    let all_ms = settling_ms(&mut net, 60 * SECOND) + start_ms;
+    let start_packets = net.packets;
+    let knows_all = |node: &Node| node.router.status().routers.iter().filter(|r| r.cost.is_some()).count() == nodes - 1;
+    assert!(net.nodes.iter().all(knows_all));
     let bytes = resident_bytes().saturating_sub(before);
 
     net.announce(nodes - 1, "/new");
@@ -79,23 +88,56 @@ fn many_routers_converge() {
     net.withdraw(nodes - 1, "/new");
     let withdrawn_ms = run_until(&mut net, "/new", false, 120 * SECOND);
 
-    // A router with many links dies.
+    // A link is cut, and both ends see it.
+    let link = net.nodes[1].fib[&"/first".parse::<Name>().unwrap()].iter().min_by_key(|(face, cost)| (**cost, **face));
+    let out = link.and_then(|(face, _)| *face).unwrap();
+    let (peer, number) = (net.nodes[1].peer(out).unwrap(), out.0 as usize - face(0).0 as usize);
     let packets = net.packets;
-    let died_ms = net.now_ms;
-    net.kill(1);
+    net.set_up(number, false);
+    for end in [1, peer] {
+        net.tell(end, Event::FaceDown { face: out });
+    }
+    let cut_ms = settling_ms(&mut net, 20 * SECOND);
+    let cut_packets = net.packets - packets;
+    check_routes(&net);
+    assert!(net.nodes.iter().all(knows_all));
+    net.set_up(number, true);
+    for end in [1, peer] {
+        net.tell(end, Event::FaceUp { face: out });
+    }
     net.run(60 * SECOND);
     check_routes(&net);
-    let is_known = |node: &crate::net::Node| {
+
+    // The routing of a router with many links starts anew. Its forwarder goes on, and no route is lost meanwhile.
+    let packets = net.packets;
+    net.kill(1);
+    net.run(500);
+    net.start(1);
+    let restart_ms = settling_ms(&mut net, 30 * SECOND);
+    let restart_packets = net.packets - packets;
+    assert!(net.nodes.iter().all(knows_all));
+    check_routes(&net);
+
+    // It dies.
+    let packets = net.packets;
+    net.kill(1);
+    let death_ms = settling_ms(&mut net, 60 * SECOND);
+    let death_packets = net.packets - packets;
+    check_routes(&net);
+    let is_known = |node: &Node| {
         node.is_running
             && node.router.status().routers.iter().any(|r| r.router == crate::net::router_name(1) && r.cost.is_some())
     };
     assert!(!net.nodes.iter().any(is_known));
     if long().is_some() {
         let record = serde_json::json!({
-            "record": "routing-routers", "routers": nodes, "links": net.links.len(),
-            "start_ms": start_ms, "announced_ms": announced_ms, "withdrawn_ms": withdrawn_ms,
-            "memory_bytes_per_router": bytes / nodes as u64,
-            "packets_in_60_s_after_death": net.packets - packets, "died_at_ms": died_ms,
+            "experiment": "routing-routers", "routers": nodes, "links": net.links.len(), "virtual_time": true,
+            "start_ms": start_ms, "all_routes_ms": all_ms, "announced_ms": announced_ms, "withdrawn_ms": withdrawn_ms,
+            "cut_ms": cut_ms, "restart_ms": restart_ms, "death_ms": death_ms,
+            "start_packets_per_router": start_packets / nodes as u64, "cut_packets": cut_packets,
+            "restart_packets": restart_packets, "death_packets": death_packets,
+            "memory_bytes": bytes, "memory_bytes_per_router": bytes / nodes as u64,
+            "wall_s": began.elapsed().as_secs(),
         });
         println!("{record}");
     }
@@ -136,7 +178,7 @@ fn many_prefixes_of_one_router() {
     assert_eq!(net.nodes[2].router.status().fib_entries, 1);
     if long().is_some() {
         let record = serde_json::json!({
-            "record": "routing-prefixes", "prefixes": prefixes, "announced_ms": first_ms, "late_ms": late_ms,
+            "experiment": "routing-prefixes", "virtual_time": true, "prefixes": prefixes, "announced_ms": first_ms, "late_ms": late_ms,
             "gone_ms": gone_ms, "memory_bytes_of_3_routers_and_forwarders": bytes,
         });
         println!("{record}");

@@ -82,6 +82,8 @@ pub struct Net {
     pub links: Vec<Link>,
     pub now_ms: u64,
     pub packets: u64,
+    /// When a route of any node last came, went or changed.
+    pub routes_changed_ms: u64,
     queue: BinaryHeap<Reverse<(u64, u64, What)>>,
     count: u64,
     random: StdRng,
@@ -113,6 +115,7 @@ impl Net {
             links: Vec::new(),
             now_ms: 0,
             packets: 0,
+            routes_changed_ms: 0,
             queue: BinaryHeap::new(),
             count: 0,
             random: StdRng::seed_from_u64(seed),
@@ -297,11 +300,15 @@ impl Net {
             }
             Action::Register { prefix, face, cost } => {
                 assert!(cost < 0xffff_ffff);
-                state.fib.entry(prefix).or_default().insert(face, cost);
+                if state.fib.entry(prefix).or_default().insert(face, cost) != Some(cost) {
+                    self.routes_changed_ms = self.now_ms;
+                }
             }
             Action::Unregister { prefix, face } => {
                 if let Some(routes) = state.fib.get_mut(&prefix) {
-                    routes.remove(&face);
+                    if routes.remove(&face).is_some() {
+                        self.routes_changed_ms = self.now_ms;
+                    }
                     if routes.is_empty() {
                         state.fib.remove(&prefix);
                     }

@@ -26,6 +26,7 @@ const ORIGINS: &[(u64, &str)] = &[
     (66, "autoconf"),
     (128, "nlsr"),
     (129, "prefixann"),
+    (200, "fleet"),
     (255, "static"),
 ];
 

@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::element::StrategyName;
-use crate::state::records::{ContentStoreRecord, FaceRecord, StrategyRecord, layer, maker};
+use crate::state::records::{ContentStoreRecord, FaceRecord, FlatRecord, StrategyRecord, layer, maker};
 
 fn route(face: u64, name: &str) -> RouteRecord {
     RouteRecord {
@@ -49,6 +49,8 @@ fn filled(folder: &TempDir) -> (PathBuf, Snapshot) {
     changes.extend(routes.iter().cloned().map(Change::Route));
     changes.extend([Change::Strategy(choice("/s")), Change::ContentStore(settings.clone())]);
     changes.extend([Change::Advertisement(advertisement(2, "a")), Change::Told(told("/t"))]);
+    let flat = FlatRecord { name: "/flat/a".parse().expect("a name"), label: None };
+    changes.push(Change::Flat(flat.clone()));
     for part in changes.chunks(5) {
         store.apply(part).expect("written");
     }
@@ -61,6 +63,7 @@ fn filled(folder: &TempDir) -> (PathBuf, Snapshot) {
         faces: vec![face(1), face(2)],
         routes,
         strategies: vec![choice("/s")],
+        flat: vec![flat],
         content_store: vec![settings],
         advertisements: vec![advertisement(2, "a")],
         told: vec![told("/t")],
@@ -278,7 +281,8 @@ fn random_change(rng: &mut SmallRng) -> Change {
     let number = rng.random_range(1..4);
     let one = RouteRecord { cost: rng.random_range(0..9), ..route(number, &format!("/n/{}", rng.random_range(0..6))) };
     let prefix = format!("/s/{}", rng.random_range(0..3));
-    match rng.random_range(0..28) {
+    let flat: byname_wire::Name = format!("/flat/{}", rng.random_range(0..3)).parse().expect("a name");
+    match rng.random_range(0..32) {
         0 => Change::ForgetFace(number),
         1 => Change::Face(FaceRecord { mtu: Some(rng.random_range(0..9)), ..face(number) }),
         2 => Change::Strategy(choice(&prefix)),
@@ -289,6 +293,8 @@ fn random_change(rng: &mut SmallRng) -> Change {
         7 => Change::Told(told(&prefix)),
         8 => Change::ForgetTold(told(&prefix)),
         9..13 => Change::ForgetRoute(one),
+        13 | 14 => Change::Flat(FlatRecord { name: flat, label: rng.random::<bool>().then(|| one.name.clone()) }),
+        15 => Change::ForgetFlat(flat),
         _ => Change::Route(one),
     }
 }
@@ -358,10 +364,16 @@ fn model(records: &mut Snapshot, change: Change) {
             records.told.push(one);
         }
         Change::ForgetTold(one) => records.told.retain(|other| *other != one),
+        Change::Flat(one) => {
+            records.flat.retain(|other| other.name != one.name);
+            records.flat.push(one);
+        }
+        Change::ForgetFlat(name) => records.flat.retain(|one| one.name != name),
     }
     records.advertisements.sort_by_key(|one| (one.face, one.descriptor.clone()));
     records.told.sort_by_key(|one| one.prefix.clone());
     records.faces.sort_by_key(|face| face.number);
     records.routes.sort_by_key(key);
     records.strategies.sort_by_key(|choice| choice.prefix.clone());
+    records.flat.sort_by_key(|one| one.name.clone());
 }

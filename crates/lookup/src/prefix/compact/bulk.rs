@@ -6,7 +6,7 @@ use std::sync::Arc;
 use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
 
 use super::image::Image;
-use super::levels::LevelsWriter;
+use super::levels::{Levels, LevelsWriter};
 use super::part::{Part, Probe, SLOTS, tag_of};
 use super::query::{Query, Shared, fattest};
 use super::trie::shared_depth;
@@ -119,10 +119,11 @@ impl BulkLoader {
         let slots = nodes as u128 * 100 / u128::from(options.fill_percent.clamp(1, 99));
         let buckets = u32::try_from(slots / SLOTS as u128 + 2)
             .map_err(|_| BuildError::Memory { reason: format!("{nodes} nodes need more than 2^32 buckets") })?;
+        let levels = if nodes <= UNFILTERED_MAX { Levels::unfiltered() } else { Levels::new() };
         let root = Open { depth: 0, rule: None, has_children: false };
         Ok(BulkLoader {
             key,
-            shared: Arc::new(Shared::new(options.fingerprint_mask(), 1)),
+            shared: Arc::new(Shared::new(options.fingerprint_mask(), 1, levels)),
             part: Part::new(buckets, options.pages)?,
             open: vec![root],
             last: Vec::new(),
@@ -181,13 +182,7 @@ impl BulkLoader {
         while !self.waiting.is_empty() {
             self.place_first()?;
         }
-        let mut shared = self.shared;
-        if self.nodes <= UNFILTERED_MAX
-            && let Some(shared) = Arc::get_mut(&mut shared)
-        {
-            shared.levels = shared.levels.without_filters();
-        }
-        let query = Query { shared, parts: Box::new([Arc::new(self.part)]), exact: None };
+        let query = Query { shared: self.shared, parts: Box::new([Arc::new(self.part)]), exact: None };
         Ok(Image { key: self.key, query: Arc::new(query), rules: self.rules })
     }
 

@@ -36,7 +36,7 @@ pub struct BulkTable {
     image: Image,
     labels: Vec<Box<[u8]>>,
     /// Made with the first change: most tables that are loaded never change.
-    changes: Option<Compact>,
+    changes: Option<Box<Compact>>,
     options: Options,
     rules: usize,
     rules_max: usize,
@@ -44,7 +44,8 @@ pub struct BulkTable {
     uncovers: bool,
     entries: Option<Translation>,
     query: Arc<Layers>,
-    hashes: Box<PrefixHashes>,
+    /// Scratch space for hashing names, made for the first one.
+    hashes: Option<Box<PrefixHashes>>,
 }
 
 impl BulkTable {
@@ -59,7 +60,7 @@ impl BulkTable {
             uncovers: false,
             entries: None,
             query: Arc::new(query),
-            hashes: Box::default(),
+            hashes: None,
             image,
         }
     }
@@ -89,7 +90,7 @@ impl BulkTable {
         let changes = self
             .changes
             .iter()
-            .flat_map(Compact::rules)
+            .flat_map(|changes| changes.rules())
             .map(|(name, entry)| (name, (entry != REMOVED).then_some(entry)));
         self.image.save(path, &self.labels, changes)
     }
@@ -131,13 +132,14 @@ impl BulkTable {
     /// Memory of both halves, in bytes. Processes that map one file share most of it.
     pub fn memory_bytes(&self) -> usize {
         let labels: usize = self.labels.iter().map(|label| size_of::<Box<[u8]>>() + label.len()).sum();
-        let changes = self.changes.as_ref().map_or(0, Compact::memory_bytes);
-        size_of::<Self>() + size_of::<PrefixHashes>() + self.image.query.memory_bytes() + changes + labels
+        let changes = self.changes.as_ref().map_or(0, |changes| changes.memory_bytes());
+        let hashes = self.hashes.as_ref().map_or(0, |hashes| size_of_val(&**hashes));
+        size_of::<Self>() + hashes + self.image.query.memory_bytes() + changes + labels
     }
 
     /// Number of rules that differ from the image's.
     pub fn changed(&self) -> usize {
-        self.changes.as_ref().map_or(0, Compact::len)
+        self.changes.as_ref().map_or(0, |changes| changes.len())
     }
 
     /// The meanings of entries, by id, as far as they have any. The table keeps them in its file.
@@ -183,7 +185,8 @@ impl BulkTable {
 
     /// The entry of exactly this rule in the image.
     fn in_image(&mut self, name: NameRef<'_>) -> Option<EntryId> {
-        let view = NameView::new(&self.image.key, name, &mut self.hashes);
+        let hashes = self.hashes.get_or_insert_default();
+        let view = NameView::new(&self.image.key, name, hashes);
         let found = self.image.query.longest_match(&view)?;
         (found.depth == view.len()).then_some(found.entry)
     }
@@ -247,7 +250,7 @@ impl Control<Name> for BulkTable {
         let is_first = self.query.changes.is_none();
         let table = match self.changes.take() {
             Some(table) => table,
-            None => Compact::new(self.image.key, &self.options)?,
+            None => Box::new(Compact::new(self.image.key, &self.options)?),
         };
         let update = self.changes.insert(table).apply(&changes)?;
         self.rules = rules;

@@ -56,9 +56,9 @@ impl Image {
         let count = file.lines_len(LINES)?;
         let buckets = u32::try_from(shape.buckets).ok().filter(|&buckets| buckets as usize == count);
         let buckets = buckets.ok_or_else(|| malformed(format!("{} buckets in {count} lines", shape.buckets)))?;
-        let mut shared = Shared::new(word::fingerprint_mask(shape.fingerprint_bits), 1);
-        shared.levels = Levels::decode(shape.levels, &file.bytes(FILTERS)?)
+        let levels = Levels::decode(shape.levels, &file.bytes(FILTERS)?)
             .ok_or_else(|| malformed("filters of another length".to_owned()))?;
+        let shared = Shared::new(word::fingerprint_mask(shape.fingerprint_bits), 1, levels);
         shared.set_root(shape.root);
         shared.deepen(shape.depth_max);
         (0..=DEPTH_MAX)

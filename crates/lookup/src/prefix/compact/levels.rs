@@ -43,6 +43,11 @@ impl Levels {
         }
     }
 
+    /// For a table that never changes and is small: no filters, so all depths are dense.
+    pub(super) fn unfiltered() -> Self {
+        Levels { used: AtomicU64::new(0), dense: AtomicU64::new(0), filters: Box::default() }
+    }
+
     /// Whether the table may hold a handle of this depth and hash. Ask again for each probe: a
     /// reader that has seen a handle's entry must see here the handles that were added before it.
     #[inline]
@@ -60,13 +65,6 @@ impl Levels {
 
     pub(super) fn memory_bytes(&self) -> usize {
         size_of_val(&*self.filters)
-    }
-
-    /// For a table that never changes and is small: all depths count as dense, and there are no
-    /// filters.
-    pub(super) fn without_filters(&self) -> Self {
-        let used = self.used.load(Ordering::Acquire);
-        Levels { used: AtomicU64::new(used), dense: AtomicU64::new(used), filters: Box::default() }
     }
 
     /// The depths with handles, and those without filters, for a file.
@@ -115,7 +113,7 @@ impl LevelsWriter {
         let mask = 1 << depth;
         // A dense depth stays dense until it is empty.
         let is_dense = levels.dense.load(Ordering::Relaxed) & mask != 0;
-        if level.handles > SPARSE_MAX {
+        if level.handles > SPARSE_MAX || levels.filters.is_empty() {
             level.counts = HashMap::new();
             set(&levels.dense, mask);
         } else if !is_dense {

@@ -59,6 +59,7 @@ use std::sync::Arc;
 
 use byname_wire::{Name, NameHashKey, NameRef, NameView, PrefixHashes};
 
+use self::levels::Levels;
 use self::query::{STRIPES, Shared};
 use self::table::Table;
 use self::trie::{Spot, Trie};
@@ -154,7 +155,7 @@ impl Compact {
     /// # Panics
     /// If the fingerprints do not have 1 to 41 bits, with the feature `lab`.
     pub fn new(key: NameHashKey, options: &Options) -> Result<Self, BuildError> {
-        let shared = Arc::new(Shared::new(options.fingerprint_mask(), STRIPES));
+        let shared = Arc::new(Shared::new(options.fingerprint_mask(), STRIPES, Levels::new()));
         Ok(Compact {
             key,
             rules_max: options.rules_max,

@@ -48,13 +48,13 @@ pub(super) struct Shared {
 
 impl Shared {
     /// With this number of change counters, a power of two: one if there are no changes.
-    pub(super) fn new(fingerprint_mask: u64, stripes: usize) -> Self {
+    pub(super) fn new(fingerprint_mask: u64, stripes: usize, levels: Levels) -> Self {
         assert!(stripes.is_power_of_two());
         Shared {
             root: AtomicU64::new(0),
             depth_max: AtomicU64::new(0),
             depths: SharedDepthSet::new(DepthSet::up_to(1)),
-            levels: Levels::new(),
+            levels,
             changes: (0..stripes).map(|_| AtomicU64::new(0)).collect(),
             fingerprint_mask,
         }

@@ -52,7 +52,8 @@ fn namespace(prefix: &str, file: &str, names: &[(&str, u32)]) -> Namespace {
     let table = saved(&Temporary::new(file), &labels(4, 16), &names);
     let translation = Translation::new(&[100, 101, 102, 103].map(|entry| Some(EntryId(entry))));
     let labels = (0..4).map(|i| name(&format!("/up/{i}"))).collect();
-    Namespace { prefix: name(prefix), key: *table.key(), table: table.query().clone(), translation, labels }
+    let (table, key, changes) = (table.query().clone(), *table.key(), Arc::new(Changes::new(5)));
+    Namespace { prefix: name(prefix), key, table, translation, labels, changes }
 }
 
 fn ask(fib: &dyn PrefixFib, uris: &[Name]) -> Vec<Option<PrefixMatch>> {
@@ -90,6 +91,14 @@ fn namespaces_answer_as_rules_for_each_of_their_names_do() {
         };
         let mut control = Namespaces::new(LongestFirst::new(KEY, 1000), namespaces()).expect("two prefixes");
         let translations: Vec<_> = control.shared.iter().map(|it| it.namespace.translation.clone()).collect();
+        // Labels of changes have entries of their own.
+        let changes: Vec<_> = control.shared.iter().map(|it| it.namespace.changes.clone()).collect();
+        let new_label = |n: usize| self::name(&format!("/new/{n}"));
+        for changes in &changes {
+            (0..4).for_each(|n| assert_eq!(changes.label(&new_label(n)), Ok(EntryId(n as u32))));
+        }
+        let mut changed: [HashMap<&str, Option<usize>>; 2] = Default::default();
+        let mut new_entries = [[None; 4]; 2];
         let (mut fib, mut rules, mut entries) = (control.query(), HashMap::new(), [[100, 101, 102, 103].map(Some); 2]);
         let draw = |below: &mut dyn FnMut(usize) -> usize| {
             let mut name = if below(3) == 0 { Name::default() } else { self::name("/objects") };
@@ -102,7 +111,27 @@ fn namespaces_answer_as_rules_for_each_of_their_names_do() {
             name
         };
         for _ in 0..200 {
-            match below(4) {
+            match below(6) {
+                4 => {
+                    let (which, label) = (below(2), below(4));
+                    let entry = (below(2) == 0).then(|| 300 + below(5) as u32);
+                    changes[1 - which].route(&new_label(label), entry.map(EntryId));
+                    new_entries[which][label] = entry;
+                }
+                5 => {
+                    let (which, text, label) = (below(2), alphabet[below(alphabet.len())], below(4));
+                    let change = match below(3) {
+                        0 => None,
+                        1 => Some(Changed::Removed),
+                        _ => Some(Changed::Label(EntryId(label as u32))),
+                    };
+                    changes[1 - which].set(digest(text), change).expect("room for five names");
+                    match change {
+                        None => drop(changed[which].remove(text)),
+                        Some(Changed::Removed) => drop(changed[which].insert(text, None)),
+                        Some(Changed::Label(_)) => drop(changed[which].insert(text, Some(label))),
+                    }
+                }
                 0 => {
                     // The deepest namespace is first.
                     let (which, label) = (below(2), below(4));
@@ -128,10 +157,20 @@ fn namespaces_answer_as_rules_for_each_of_their_names_do() {
             }
             // Rules of the engine cover flat names.
             let mut oracle = Oracle::new();
-            let flat_rules = prefixes.iter().zip(flat).zip(&entries).flat_map(|((prefix, names), entries)| {
-                names.iter().filter_map(|(text, label)| {
-                    let name = self::name(prefix).join(byname_wire::Component::generic(text.as_bytes()));
-                    entries[*label as usize].map(|entry| Change::Set(name, EntryId(entry)))
+            let flat_rules = (0..2).flat_map(|which| {
+                let (flat, entries) = (&flat, &entries);
+                let of_file = move |text: &str| {
+                    let (_, label) = flat[which].iter().find(|(known, _)| *known == text)?;
+                    entries[which][*label as usize]
+                };
+                let (changed, new_entries) = (&changed[which], &new_entries[which]);
+                alphabet.iter().filter_map(move |text| {
+                    let entry = match changed.get(text) {
+                        None => of_file(text),
+                        Some(label) => label.and_then(|label| new_entries[label]),
+                    };
+                    let name = self::name(prefixes[which]).join(byname_wire::Component::generic(text.as_bytes()));
+                    entry.map(|entry| Change::Set(name, EntryId(entry)))
                 })
             });
             let all: Vec<_> =
@@ -154,7 +193,8 @@ fn unknown_names_go_to_the_engine_with_the_odds_of_the_checksum() {
     assert_eq!((table.names(), table.labels().texts.len()), (5000, 3));
     let translation = Translation::new(&[100, 101, 102].map(|entry| Some(EntryId(entry))));
     let (table, labels) = (table.query().clone(), Arc::default());
-    let namespace = Namespace { prefix: name("/o"), key: TABLE_KEY, table, translation, labels };
+    let changes = Arc::new(Changes::new(0));
+    let namespace = Namespace { prefix: name("/o"), key: TABLE_KEY, table, translation, labels, changes };
     let mut control = Namespaces::new(LongestFirst::new(KEY, 1000), vec![namespace]).expect("one");
     control.apply(&[Change::Set(name("/o"), EntryId(7))]).expect("room");
     let fib = control.query();
@@ -205,6 +245,7 @@ fn namespaces_that_cannot_be_are_refused() {
             table: one.table.clone(),
             translation: one.translation.clone(),
             labels: one.labels.clone(),
+            changes: one.changes.clone(),
         };
         Namespaces::new(Oracle::new(), prefixes.iter().map(namespace).collect()).map(drop)
     };

@@ -6,7 +6,7 @@ use byname_wire::{Name, NameHashKey, NameRef, NameView, PrefixHashes};
 
 use super::{Matching, PrefixOptions};
 use crate::entry::EntryId;
-use crate::prefix::compact::{BulkTable, Compact};
+use crate::prefix::compact::{self, BulkTable, Compact};
 use crate::prefix::{LongestFirst, PrefixFib, longest_first};
 use crate::update::{BuildError, Change, Control, Update};
 
@@ -14,7 +14,7 @@ use crate::update::{BuildError, Change, Control, Update};
 const LONGEST_FIRST_MAX: usize = 1 << 29;
 
 pub(super) enum Engine {
-    Compact { table: Box<Compact>, exact: bool },
+    Compact { table: Box<Compact>, options: compact::Options },
     Bulk(Box<BulkTable>),
     ManyValues(Box<LongestFirst>),
 }
@@ -23,8 +23,8 @@ impl Engine {
     pub(super) fn new(key: NameHashKey, options: &PrefixOptions) -> Result<Self, BuildError> {
         Ok(match options.matching {
             Matching::Fast | Matching::Exact => {
-                let exact = options.matching == Matching::Exact;
-                Engine::Compact { table: Box::new(Compact::new(key, &options.compact())?), exact }
+                let options = options.compact();
+                Engine::Compact { table: Box::new(Compact::new(key, &options)?), options }
             }
             Matching::ManyValues => {
                 let rules_max = options.rules_max.min(LONGEST_FIRST_MAX);

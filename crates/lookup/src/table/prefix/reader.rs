@@ -25,7 +25,7 @@ pub struct Found<V> {
 pub struct PrefixReader<V> {
     reader: Reader<dyn PrefixFib>,
     values: Arc<Slots<V>>,
-    key: NameHashKey,
+    pub(super) key: NameHashKey,
     /// The names of a burst, one after the other, and where each ends.
     names: Vec<u8>,
     ends: Vec<usize>,
@@ -45,6 +45,11 @@ impl<V> PrefixReader<V> {
 }
 
 impl<V: Clone> PrefixReader<V> {
+    /// Memory that all readers of the table share, in bytes: what lookups read, without values.
+    pub fn memory_bytes(&mut self) -> usize {
+        self.reader.read(|fib| fib.memory_bytes())
+    }
+
     /// The rule for the longest prefix of `key`.
     ///
     /// # Errors

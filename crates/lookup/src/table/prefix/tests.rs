@@ -87,6 +87,43 @@ fn tables_answer_as_a_map_of_prefixes_under_changes() {
 }
 
 #[test]
+fn shrunk_tables_answer_and_change_as_before() {
+    for matching in ALL {
+        let mut table = PrefixTable::with_options(&options(matching)).expect("a little memory");
+        let mut model = Model::default();
+        for (i, key) in keys(2000, 5).enumerate() {
+            let value = format!("value {}", i % 150);
+            table.insert(&key, value.clone()).expect("room");
+            model.0.insert(key, value);
+        }
+        let mut reader = table.reader();
+        let before = (table.memory_bytes(), reader.memory_bytes());
+        table.shrink().expect("a little memory");
+        assert_same(&mut table, &model);
+        let after = (table.memory_bytes(), reader.memory_bytes());
+        assert!(if matching == Matching::Fast {
+            after.0 * 2 < before.0 && after.1 < before.1
+        } else {
+            after == before
+        });
+        // Changes, of which the reader of before knows.
+        for (i, key) in keys(1500, 11).enumerate() {
+            let value = (i % 3 != 0).then(|| format!("other {i}"));
+            table.apply([(&key, value.clone())]).expect("room");
+            assert_eq!(reader.get(&key), table.get(&key));
+            match value {
+                Some(value) => model.0.insert(key, value),
+                None => model.0.remove(&key),
+            };
+        }
+        assert_same(&mut table, &model);
+        let changed = table.memory_bytes();
+        table.shrink().expect("nothing to do");
+        assert_eq!(table.memory_bytes(), changed);
+    }
+}
+
+#[test]
 fn values_are_bounded_and_freed_with_their_last_rule() {
     let mut table = PrefixTable::new().expect("a little memory");
     for round in 0..5u64 {

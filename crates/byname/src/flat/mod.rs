@@ -1,4 +1,7 @@
-//! `byname flat`: files of flat names with labels, which the router looks up below a prefix (`[[flat]]`).
+//! `byname flat`: files of flat names with labels, which the router looks up below a prefix (`[[flat]]`), and changes of
+//! names in a running router.
+
+mod change;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write, stdin};
@@ -11,6 +14,7 @@ use byname_wire::name::component_type;
 use byname_wire::{HashFunction, Name, NameHashKey};
 use clap::{Args, Subcommand};
 
+use crate::Connection;
 use crate::exit;
 use crate::table::rules::each_line;
 use crate::table::{Labels, REPORTED, ShowArgs, secret};
@@ -31,6 +35,8 @@ enum Command {
     Show(ShowArgs),
     /// Look up the label of a flat name in a table
     Find(FindArgs),
+    #[command(flatten)]
+    Change(change::Command),
 }
 
 #[derive(Debug, Args)]
@@ -63,11 +69,12 @@ struct FindArgs {
 }
 
 /// Carries out a command about tables of flat names.
-pub fn run(args: FlatArgs) -> anyhow::Result<u8> {
+pub fn run(args: FlatArgs, connection: &Connection) -> anyhow::Result<u8> {
     match args.command {
         Command::Build(args) => build(&args),
         Command::Show(args) => show(&args.table),
         Command::Find(args) => find(&args),
+        Command::Change(command) => change::run(command, connection),
     }
 }
 

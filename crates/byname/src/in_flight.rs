@@ -4,13 +4,13 @@
 //! order in which the commands were sent.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use byname_control::mgmt::tlv::ControlParameters;
 use byname_wire::name::{NameRef, component_type};
 use byname_wire::{Data, DecodeError, Interest, Name};
 
-use super::direct::Change;
 use byname_client::management::{LIFETIME, ManagementError, answered, command_interest};
 use byname_client::{ConnectionLost, ExchangeError, Fields, Link};
 
@@ -18,52 +18,56 @@ use byname_client::{ConnectionLost, ExchangeError, Fields, Link};
 /// once, and fewer than the router's queue of 4,096 for management.
 const COMMANDS_MAX: usize = 1024;
 
+/// A command that does not wait for the answers to those before it.
+pub trait Request {
+    /// What it changes. The order of two commands about the same matters.
+    type About: Eq + Hash;
+
+    /// What it changes.
+    fn about(&self) -> Self::About;
+    /// The name that it is about, for messages.
+    fn name(&self) -> &Name;
+    /// Module and verb.
+    fn command(&self) -> (&'static str, &'static str);
+    /// The parameters.
+    fn parameters(&self) -> ControlParameters;
+}
+
 /// A command in flight.
-struct Sent {
-    change: Change,
+struct Sent<R> {
+    request: R,
     line: u64,
-    face_id: u64,
     deadline: Instant,
     answer: Option<Result<ControlParameters, ManagementError>>,
 }
 
 /// A command that has been answered, or was not answered in time.
-pub struct Done {
+pub struct Done<R> {
     /// What was asked.
-    pub change: Change,
+    pub request: R,
     /// Number of its line.
     pub line: u64,
-    /// The face of the route.
-    pub face_id: u64,
     /// The answer.
     pub answer: Result<ControlParameters, ManagementError>,
 }
 
 /// The commands in flight, in the order in which they were sent.
-pub struct InFlight {
+pub struct InFlight<R: Request> {
     /// Whether the connection is local to the router's host.
     local: bool,
-    sent: VecDeque<Sent>,
+    sent: VecDeque<Sent<R>>,
     /// Number of the first of `sent`, counted from the first command of all.
     first: u64,
     /// Numbers of commands by the digest at the end of their names.
     by_digest: HashMap<[u8; 32], u64>,
-    /// The routes that commands in flight change.
-    routes: HashSet<Route>,
+    /// What commands in flight change.
+    changing: HashSet<R::About>,
 }
 
-/// Face, prefix and origin.
-type Route = (u64, Name, u64);
-
-fn route_of(change: &Change, face_id: u64) -> Route {
-    let (prefix, origin) = change.route();
-    (face_id, prefix.clone(), origin)
-}
-
-impl InFlight {
+impl<R: Request> InFlight<R> {
     /// No commands, for a connection that is local to the router's host or not.
     pub fn new(local: bool) -> Self {
-        InFlight { local, sent: VecDeque::new(), first: 0, by_digest: HashMap::new(), routes: HashSet::new() }
+        InFlight { local, sent: VecDeque::new(), first: 0, by_digest: HashMap::new(), changing: HashSet::new() }
     }
 
     /// Whether no command is in flight.
@@ -76,24 +80,21 @@ impl InFlight {
         self.sent.len() < COMMANDS_MAX
     }
 
-    /// Whether a command in flight changes the same route. The order of two such commands matters.
-    pub fn changes(&self, change: &Change, face_id: u64) -> bool {
-        self.routes.contains(&route_of(change, face_id))
+    /// Whether a command in flight changes the same.
+    pub fn changes(&self, request: &R) -> bool {
+        self.changing.contains(&request.about())
     }
 
-    /// Queues a command, to be sent with the next [`InFlight::receive`]. No other command in flight may change its route.
-    pub fn push(&mut self, client: &mut Link, change: Change, line: u64, face_id: u64) -> Result<(), DecodeError> {
-        let (verb, parameters) = match &change {
-            Change::Add(args) => ("register", args.parameters(face_id)),
-            Change::Remove(args) => ("unregister", args.parameters(face_id)),
-        };
-        let packet = command_interest("rib", verb, &parameters);
+    /// Queues a command, to be sent with the next [`InFlight::receive`]. No other command in flight may change the same.
+    pub fn push(&mut self, client: &mut Link, request: R, line: u64) -> Result<(), DecodeError> {
+        let (module, verb) = request.command();
+        let packet = command_interest(module, verb, &request.parameters());
         let name = Interest::decode(&packet)?.name;
         let digest = digest_of(&name).expect("a signed Interest's name ends with a digest");
         self.by_digest.insert(digest, self.first + self.sent.len() as u64);
         client.outbox().push(&packet, Fields::default());
-        self.routes.insert(route_of(&change, face_id));
-        self.sent.push_back(Sent { change, line, face_id, deadline: Instant::now() + LIFETIME, answer: None });
+        self.changing.insert(request.about());
+        self.sent.push_back(Sent { request, line, deadline: Instant::now() + LIFETIME, answer: None });
         Ok(())
     }
 
@@ -115,30 +116,30 @@ impl InFlight {
             let Some(sent) = number.and_then(|number| self.sent.get_mut((number - self.first) as usize)) else {
                 return;
             };
-            let command = sent.change.command();
+            let command = words(&sent.request);
             sent.answer = Some(match answer {
-                Ok(content) => answered(command, content),
+                Ok(content) => answered(&command, content),
                 Err(error) => Err(unanswered(command, error, local)),
             });
         })
     }
 
     /// The oldest command, if its answer has come or its time is over.
-    pub fn next_done(&mut self) -> Option<Done> {
+    pub fn next_done(&mut self) -> Option<Done<R>> {
         let oldest = self.sent.front()?;
         if oldest.answer.is_none() && oldest.deadline > Instant::now() {
             return None;
         }
-        let Sent { change, line, face_id, answer, .. } = self.sent.pop_front()?;
+        let Sent { request, line, answer, .. } = self.sent.pop_front()?;
         self.first += 1;
-        self.routes.remove(&route_of(&change, face_id));
+        self.changing.remove(&request.about());
         let answer = answer.unwrap_or_else(|| {
             let first = self.first;
             self.by_digest.retain(|_, number| *number >= first);
-            let error = ExchangeError::Timeout { name: change.route().0.clone(), waited: LIFETIME, tries: 1 };
-            Err(unanswered(change.command(), error, self.local))
+            let error = ExchangeError::Timeout { name: request.name().clone(), waited: LIFETIME, tries: 1 };
+            Err(unanswered(words(&request), error, self.local))
         });
-        Some(Done { change, line, face_id, answer })
+        Some(Done { request, line, answer })
     }
 
     /// First and last line of the commands that have no answer yet.
@@ -152,6 +153,12 @@ fn digest_of(name: &NameRef<'_>) -> Option<[u8; 32]> {
     last.value.try_into().ok()
 }
 
-fn unanswered(command: &str, error: ExchangeError, local: bool) -> ManagementError {
-    ManagementError::Unanswered { command: command.to_owned(), error, local }
+/// The command in messages.
+fn words(request: &impl Request) -> String {
+    let (module, verb) = request.command();
+    format!("{module}/{verb}")
+}
+
+fn unanswered(command: String, error: ExchangeError, local: bool) -> ManagementError {
+    ManagementError::Unanswered { command, error, local }
 }

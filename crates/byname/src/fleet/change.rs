@@ -1,0 +1,339 @@
+//! Changes of the intent: their words, and what they write.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use anyhow::Context;
+use byname_fleet::etcd::Connection;
+use byname_fleet::etcd::messages::RangeRequest;
+use byname_fleet::key::{Key, Space, range_end};
+use byname_fleet::label::Label;
+use byname_fleet::value::{Down, Group, Link, Nexthop, Route, Strategy, Value};
+use byname_fleet::writer::Write;
+use byname_wire::Name;
+use clap::{Parser, Subcommand};
+
+use super::parse_label;
+use crate::batch::lines::{Lines, words};
+use crate::exit::{self, Failure};
+use crate::manage::face_uri::canonical;
+use crate::manage::strategy::parse_strategy;
+use crate::tools::parse_name;
+
+/// One change of the intent.
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub enum Change {
+    /// Name the address of a neighbour, or say that a link has failed
+    #[command(subcommand)]
+    Link(LinkChange),
+    /// Set the links that a group has at a node
+    #[command(subcommand)]
+    Group(GroupChange),
+    /// Lead a prefix to a group
+    #[command(subcommand)]
+    Route(RouteChange),
+    /// Choose the strategy of a prefix, at all nodes
+    #[command(subcommand)]
+    Strategy(StrategyChange),
+}
+
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub enum LinkChange {
+    /// Add a link, or change its address
+    Add {
+        /// The node whose link it is
+        #[arg(value_parser = parse_label)]
+        node: Label,
+        /// Name of the link
+        #[arg(value_parser = parse_label)]
+        link: Label,
+        /// Address of the neighbour, such as udp4://192.0.2.2:6363
+        uri: String,
+    },
+    /// Remove a link
+    Remove {
+        /// The node whose link it is
+        #[arg(value_parser = parse_label)]
+        node: Label,
+        /// Name of the link
+        #[arg(value_parser = parse_label)]
+        link: Label,
+    },
+    /// A link has failed: use others of its groups
+    Down {
+        /// The node whose link it is
+        #[arg(value_parser = parse_label)]
+        node: Label,
+        /// Name of the link
+        #[arg(value_parser = parse_label)]
+        link: Label,
+        /// Why, for people
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
+    /// A link works again
+    Up {
+        /// The node whose link it is
+        #[arg(value_parser = parse_label)]
+        node: Label,
+        /// Name of the link
+        #[arg(value_parser = parse_label)]
+        link: Label,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub enum GroupChange {
+    /// Set all links of a group at a node
+    Set {
+        /// Name of the group
+        #[arg(value_parser = parse_label)]
+        group: Label,
+        /// The node
+        #[arg(value_parser = parse_label)]
+        node: Label,
+        /// Links of that node with their costs: to-r2:10, or to-r2 for the cost 0
+        #[arg(required = true, value_name = "LINK[:COST]", value_parser = parse_nexthop)]
+        links: Vec<Nexthop>,
+    },
+    /// Remove a group at a node; its routes are not there any more
+    Remove {
+        /// Name of the group
+        #[arg(value_parser = parse_label)]
+        group: Label,
+        /// The node
+        #[arg(value_parser = parse_label)]
+        node: Label,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub enum RouteChange {
+    /// Add a route, or change it
+    Add {
+        /// The prefix
+        #[arg(value_parser = parse_name)]
+        prefix: Name,
+        /// The group that it leads to
+        #[arg(value_parser = parse_label)]
+        group: Label,
+        /// Do not pass this route on to longer prefixes that have their own routes
+        #[arg(long)]
+        no_inherit: bool,
+        /// Do not take over routes of shorter prefixes, for this prefix and longer ones
+        #[arg(long)]
+        capture: bool,
+    },
+    /// Remove a route
+    Remove {
+        /// The prefix
+        #[arg(value_parser = parse_name)]
+        prefix: Name,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub enum StrategyChange {
+    /// Set the strategy of a prefix
+    Set {
+        /// The prefix
+        #[arg(value_parser = parse_name)]
+        prefix: Name,
+        /// Name of the strategy, or its last part, such as multicast
+        #[arg(value_parser = parse_strategy)]
+        strategy: Name,
+    },
+    /// Leave the strategy of a prefix to each router again
+    Unset {
+        /// The prefix
+        #[arg(value_parser = parse_name)]
+        prefix: Name,
+    },
+}
+
+/// A line of a file.
+#[derive(Debug, Parser)]
+#[command(name = "byname fleet", disable_help_flag = true, disable_help_subcommand = true)]
+struct Line {
+    #[command(subcommand)]
+    change: Change,
+}
+
+/// The changes in a file, or on standard input.
+pub fn from_file(file: &Path) -> anyhow::Result<Vec<Change>> {
+    let (input, name): (Box<dyn Read>, String) = if file == Path::new("-") {
+        (Box::new(io::stdin()), "standard input".to_owned())
+    } else {
+        let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+        (Box::new(opened), file.display().to_string())
+    };
+    let mut lines = Lines::new(input);
+    let mut changes = Vec::new();
+    while let Some((number, line)) = lines.next().with_context(|| format!("cannot read {name}"))? {
+        let at = |reason: String| Failure::new(exit::USAGE, format!("{name}, line {number}: {reason}"));
+        let parsed = line.and_then(|line| words(line, parse)).map_err(|error| at(error.to_string()))?;
+        changes.extend(parsed.map_err(at)?);
+    }
+    Ok(changes)
+}
+
+fn parse(words: &[&str]) -> Result<Option<Change>, String> {
+    if words.is_empty() {
+        return Ok(None);
+    }
+    let line = ["byname fleet"].iter().chain(words);
+    Line::try_parse_from(line).map(|line| Some(line.change)).map_err(|error| {
+        let text = error.to_string();
+        let text = text.strip_prefix("error: ").unwrap_or(&text);
+        text.split("\n\n").next().unwrap_or_default().replace('\n', " ")
+    })
+}
+
+fn parse_nexthop(text: &str) -> Result<Nexthop, String> {
+    let (link, cost) = text.split_once(':').unwrap_or((text, "0"));
+    let cost = cost.parse().map_err(|_| format!("the cost '{cost}' is no number"))?;
+    Ok(Nexthop { link: parse_label(link)?, cost })
+}
+
+impl Change {
+    /// What it writes.
+    pub fn write(&self) -> anyhow::Result<Write> {
+        let put = |key, value: Vec<u8>| Write { key, value: Some(value) };
+        Ok(match self.clone() {
+            Change::Link(LinkChange::Add { node, link, uri }) => {
+                let value = Link { uri: canonical(&uri)? };
+                value.check().map_err(|error| Failure::new(exit::USAGE, error.to_string()))?;
+                put(Key::Link { node, link }, value.encode())
+            }
+            Change::Link(LinkChange::Down { node, link, reason }) => {
+                put(Key::Down { node, link }, Down { reason }.encode())
+            }
+            Change::Group(GroupChange::Set { group, node, links }) => {
+                let value = Group { nexthops: links };
+                value.check().map_err(|error| Failure::new(exit::USAGE, error.to_string()))?;
+                put(Key::Group { group, node }, value.encode())
+            }
+            Change::Route(RouteChange::Add { prefix, group, no_inherit, capture }) => {
+                put(Key::Route(prefix), Route { group, inherit: !no_inherit, capture }.encode())
+            }
+            Change::Strategy(StrategyChange::Set { prefix, strategy }) => {
+                put(Key::Strategy(prefix), Strategy { strategy: strategy.to_string() }.encode())
+            }
+            _ => Write { key: self.key(), value: None },
+        })
+    }
+
+    fn key(&self) -> Key {
+        match self.clone() {
+            Change::Link(LinkChange::Add { node, link, .. } | LinkChange::Remove { node, link }) => {
+                Key::Link { node, link }
+            }
+            Change::Link(LinkChange::Down { node, link, .. } | LinkChange::Up { node, link }) => {
+                Key::Down { node, link }
+            }
+            Change::Group(GroupChange::Set { group, node, .. } | GroupChange::Remove { group, node }) => {
+                Key::Group { group, node }
+            }
+            Change::Route(RouteChange::Add { prefix, .. } | RouteChange::Remove { prefix }) => Key::Route(prefix),
+            Change::Strategy(StrategyChange::Set { prefix, .. } | StrategyChange::Unset { prefix }) => {
+                Key::Strategy(prefix)
+            }
+        }
+    }
+
+    /// Checks that a single change names what exists: most typing errors show here.
+    pub async fn check(&self, connection: &Connection, space: &Space) -> anyhow::Result<()> {
+        match self {
+            Change::Link(LinkChange::Add { .. }) | Change::Strategy(StrategyChange::Set { .. }) => Ok(()),
+            Change::Link(LinkChange::Down { node, link, .. }) => {
+                let key = Key::Link { node: node.clone(), link: link.clone() };
+                let there = exists(connection, space.key(&key), Vec::new()).await?;
+                missing(there, || format!("node {node} has no link {link}: see `byname fleet show`"))
+            }
+            Change::Group(GroupChange::Set { node, links, .. }) => {
+                for Nexthop { link, .. } in links {
+                    let key = Key::Link { node: node.clone(), link: link.clone() };
+                    let there = exists(connection, space.key(&key), Vec::new()).await?;
+                    let advice = format!("add it by `byname fleet link add {node} {link} udp4://ADDRESS`");
+                    missing(there, || format!("node {node} has no link {link}: {advice}"))?;
+                }
+                Ok(())
+            }
+            Change::Route(RouteChange::Add { group, .. }) => {
+                let mut first = space.want();
+                first.extend(format!("groups/{group}/").as_bytes());
+                let end = range_end(&first);
+                let there = exists(connection, first, end).await?;
+                let advice = format!("set its links by `byname fleet group set {group} NODE LINK:COST`");
+                missing(there, || format!("no node has a group {group}: {advice}"))
+            }
+            // Removals.
+            _ => {
+                let there = exists(connection, space.key(&self.key()), Vec::new()).await?;
+                missing(there, || "the intent does not have this: see `byname fleet show`".to_owned())
+            }
+        }
+    }
+}
+
+fn missing(there: bool, message: impl FnOnce() -> String) -> anyhow::Result<()> {
+    if there { Ok(()) } else { Err(Failure::new(exit::NOT_FOUND, message()).into()) }
+}
+
+async fn exists(connection: &Connection, key: Vec<u8>, range_end: Vec<u8>) -> anyhow::Result<bool> {
+    let request = RangeRequest { key, range_end, limit: 1, revision: 0 };
+    Ok(!connection.range(request).await?.kvs.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(line: &str) -> Result<(String, Option<String>), String> {
+        let change = parse(&line.split(' ').collect::<Vec<_>>())?.ok_or("nothing")?;
+        let Write { key, value } = change.write().map_err(|error| error.to_string())?;
+        Ok((key.to_string(), value.map(|value| String::from_utf8(value).expect("JSON"))))
+    }
+
+    #[test]
+    fn lines_write_keys() {
+        for (line, key, value) in [
+            ("link add r1 to-r2 udp://192.0.2.2", "links/r1/to-r2", Some(r#"{"uri":"udp4://192.0.2.2:6363"}"#)),
+            ("link remove r1 to-r2", "links/r1/to-r2", None),
+            ("link down r1 to-r2 --reason works", "down/r1/to-r2", Some(r#"{"reason":"works"}"#)),
+            ("link up r1 to-r2", "down/r1/to-r2", None),
+            (
+                "group set west r1 a:10 b",
+                "groups/west/r1",
+                Some(r#"{"nexthops":[{"link":"a","cost":10},{"link":"b","cost":0}]}"#),
+            ),
+            ("group remove west r1", "groups/west/r1", None),
+            (
+                "route add /a/%62 west --capture",
+                "routes/a/b",
+                Some(r#"{"group":"west","inherit":true,"capture":true}"#),
+            ),
+            ("route remove /", "routes/", None),
+            ("strategy set /a multicast", "strategies/a", Some(r#"{"strategy":"/localhost/nfd/strategy/multicast"}"#)),
+            ("strategy unset /a", "strategies/a", None),
+        ] {
+            assert_eq!(write(line), Ok((key.to_owned(), value.map(str::to_owned))), "{line}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_explained() {
+        for (line, part) in [
+            ("route add a west", "try '/a'"),
+            ("route add /a West", "lower-case"),
+            ("group set west r1", "LINK[:COST]"),
+            ("group set west r1 a:b", "the cost 'b' is no number"),
+            ("link add r1 x 192.0.2.2", "no FaceUri"),
+            ("status", "unrecognized subcommand"),
+        ] {
+            let error = write(line).unwrap_err();
+            assert!(error.contains(part) && !error.contains('\n'), "{line}: {error}");
+        }
+    }
+}

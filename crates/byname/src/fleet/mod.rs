@@ -1,0 +1,190 @@
+//! `byname fleet` and `byname agent`: many routers with one intent, in etcd. docs/fleet.md has the keys.
+
+mod agent;
+mod change;
+mod show;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use byname_fleet::block_on;
+use byname_fleet::etcd::{Connection, Endpoints, Login};
+use byname_fleet::key::Space;
+use byname_fleet::label::Label;
+use byname_fleet::writer::{WriteError, Writer};
+use clap::{Args, Subcommand};
+
+use crate::exit::{self, Failure};
+pub use agent::{AgentArgs, run as run_agent};
+
+const EXAMPLES: &str = "\
+Examples:
+  byname fleet link add r1 to-r2 udp4://192.0.2.2:6363    a name for an address, as node r1 reaches it
+  byname fleet group set west r1 to-r2:10 to-r3:20        links of the group west at r1, with costs
+  byname fleet route add /example/video west              at all nodes where the group has links
+  byname fleet link down r1 to-r2                         one key, for all routes over this link
+  byname fleet status                                     how far each node is
+  byname fleet show > intent.txt                          the whole intent, as `load` takes it
+  byname fleet load intent.txt
+
+`byname agent --node r1` follows the intent beside the router of r1. docs/fleet.md says what happens when etcd, an agent
+or a writer fails.";
+
+/// Options of `byname fleet`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct FleetArgs {
+    #[command(flatten)]
+    etcd: EtcdArgs,
+    /// Wait so many seconds for another writer to end
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, global = true)]
+    wait: u64,
+    /// Wait so many seconds for all live nodes to have the new routes, before old ones go
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, global = true)]
+    patience: u64,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Where etcd is.
+#[derive(Debug, Clone, Args)]
+pub struct EtcdArgs {
+    /// Endpoints of etcd, separated by commas; when one fails, the next is used
+    #[arg(long, value_name = "URLS", value_delimiter = ',', default_value = "http://127.0.0.1:2379", global = true)]
+    etcd: Vec<String>,
+    /// Name of the fleet; its keys are below /byname/FLEET/
+    #[arg(long, value_name = "FLEET", default_value = "main", value_parser = parse_label, global = true)]
+    fleet: Label,
+    /// User of etcd
+    #[arg(long, value_name = "NAME", requires = "etcd_password_file", global = true)]
+    etcd_user: Option<String>,
+    /// File with the password of that user
+    #[arg(long, value_name = "FILE", requires = "etcd_user", global = true)]
+    etcd_password_file: Option<PathBuf>,
+    /// Certificates that https:// endpoints are checked with, in PEM
+    #[arg(long, value_name = "FILE", global = true)]
+    etcd_ca: Option<PathBuf>,
+    /// Certificate of this client, in PEM
+    #[arg(long, value_name = "FILE", requires = "etcd_key", global = true)]
+    etcd_certificate: Option<PathBuf>,
+    /// Private key of this client, in PEM
+    #[arg(long, value_name = "FILE", requires = "etcd_certificate", global = true)]
+    etcd_key: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show how far each node is
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the whole intent, as `load` takes it
+    Show,
+    #[command(flatten)]
+    Change(change::Change),
+    /// Make many changes at once: one on each line, such as `route add /a west`; `#` begins a comment
+    Load {
+        /// The file (-: standard input)
+        file: PathBuf,
+    },
+}
+
+impl EtcdArgs {
+    fn space(&self) -> Space {
+        Space::new(&self.fleet)
+    }
+
+    fn login(&self) -> anyhow::Result<Login> {
+        let read = |path: &PathBuf| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+        for endpoint in &self.etcd {
+            if !endpoint.starts_with("http://") && !endpoint.starts_with("https://") {
+                let message = format!("'{endpoint}' is no endpoint of etcd: try http://{endpoint}");
+                return Err(Failure::new(exit::USAGE, message).into());
+            }
+            if endpoint.starts_with("https://") && self.etcd_ca.is_none() {
+                let message = "https:// needs --etcd-ca: the certificates that the endpoint is checked with";
+                return Err(Failure::new(exit::USAGE, message).into());
+            }
+        }
+        let user = match (&self.etcd_user, &self.etcd_password_file) {
+            (Some(user), Some(path)) => {
+                let password = std::fs::read_to_string(path);
+                let password = password.with_context(|| format!("cannot read {}", path.display()))?;
+                Some((user.clone(), password.trim_end_matches(['\r', '\n']).to_owned()))
+            }
+            _ => None,
+        };
+        let identity_pem = match (&self.etcd_certificate, &self.etcd_key) {
+            (Some(certificate), Some(key)) => Some((read(certificate)?, read(key)?)),
+            _ => None,
+        };
+        let ca_pem = self.etcd_ca.as_ref().map(read).transpose()?;
+        Ok(Login { endpoints: self.etcd.clone(), user, ca_pem, identity_pem })
+    }
+
+    async fn connect(&self) -> anyhow::Result<Connection> {
+        Ok(Endpoints::new(self.login()?).connect_any().await?)
+    }
+}
+
+/// Runs `byname fleet`.
+pub fn run(args: FleetArgs) -> anyhow::Result<u8> {
+    block_on(carry_out(args)).context("cannot start the runtime")?
+}
+
+async fn carry_out(args: FleetArgs) -> anyhow::Result<u8> {
+    let FleetArgs { etcd, wait, patience, command } = args;
+    let space = etcd.space();
+    // Files and arguments first, so that mistakes are told even without etcd.
+    let (changes, checks) = match command {
+        Command::Status { json } => return show::status(&etcd.connect().await?, &space, json).await,
+        Command::Show => return show::intent(&etcd.connect().await?, &space).await,
+        Command::Change(change) => (vec![change], true),
+        Command::Load { file } => (change::from_file(&file)?, false),
+    };
+    let writes = changes.iter().map(change::Change::write).collect::<anyhow::Result<Vec<_>>>()?;
+    let connection = etcd.connect().await?;
+    if checks {
+        for change in &changes {
+            change.check(&connection, &space).await?;
+        }
+    }
+    if writes.is_empty() {
+        return Ok(exit::OK);
+    }
+    let count = writes.len();
+    let mut writer = Writer::begin(connection, space, who(), Duration::from_secs(wait)).await?;
+    let written = write(&mut writer, writes, Duration::from_secs(patience)).await;
+    // If this fails, the lease ends by itself.
+    let _ = writer.end().await;
+    let (revision, nodes) = written?;
+    println!("{count} {} written, revision {revision}", if count == 1 { "change" } else { "changes" });
+    println!("{} of {} live nodes have it", nodes.ready.len(), nodes.ready.len() + nodes.late.len());
+    for (node, report) in &nodes.late {
+        println!("  {node} has not: {}", show::why_late(report));
+    }
+    Ok(exit::OK)
+}
+
+async fn write(
+    writer: &mut Writer,
+    writes: Vec<byname_fleet::writer::Write>,
+    patience: Duration,
+) -> Result<(i64, byname_fleet::writer::Nodes), WriteError> {
+    let revision = writer.write(writes).await?;
+    Ok((revision, writer.settle(revision, patience).await?))
+}
+
+/// Who writes, for others who would like to.
+fn who() -> String {
+    let user = std::env::var("USER").unwrap_or_else(|_| "somebody".to_owned());
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("{user}@{host} (process {})", std::process::id())
+}
+
+fn parse_label(text: &str) -> Result<Label, String> {
+    text.parse().map_err(|error: byname_fleet::label::BadLabel| error.to_string())
+}

@@ -1,0 +1,200 @@
+//! The agent alone, step by step. `tests/simulated.rs` has many of them, with faults.
+
+use super::*;
+
+fn agent() -> Agent {
+    Agent::new(Options::new(Space::new(&"main".parse().unwrap()), "r1".parse().unwrap()))
+}
+
+fn put(key: &str, value: &str, revision: i64) -> Event {
+    Event { key: format!("/byname/main/want/{key}").into_bytes(), value: Some(value.into()), revision }
+}
+
+fn delete(key: &str, revision: i64) -> Event {
+    Event { value: None, ..put(key, "", revision) }
+}
+
+fn intent() -> Vec<Event> {
+    vec![
+        put("head", r#"{"format":1,"by":"t"}"#, 10),
+        put("settled", r#"{"revision":10}"#, 11),
+        put("links/r1/x", r#"{"uri":"udp4://192.0.2.1:1"}"#, 3),
+        put("links/r1/y", r#"{"uri":"udp4://192.0.2.2:1"}"#, 4),
+        put("groups/west/r1", r#"{"nexthops":[{"link":"x","cost":1},{"link":"y","cost":2}]}"#, 5),
+        put("groups/east/r1", r#"{"nexthops":[{"link":"y","cost":7}]}"#, 6),
+        put("routes/a", r#"{"group":"west","inherit":true,"capture":false}"#, 10),
+    ]
+}
+
+/// Makes all changes that are due, and lists them.
+fn all(agent: &mut Agent, now: u64) -> Vec<String> {
+    let mut made = Vec::new();
+    while let Some((ticket, change)) = agent.next_change(now) {
+        made.push(match &change {
+            Change::Register { prefix, uri, attributes } => format!("+{prefix} {uri} {}", attributes.cost),
+            Change::Unregister { prefix, uri } => format!("-{prefix} {uri}"),
+            Change::Suspend { uri } => format!("suspend {uri}"),
+            Change::Resume { uri } => format!("resume {uri}"),
+            Change::SetStrategy { prefix, strategy } => format!("set {prefix} {strategy}"),
+            Change::RestoreStrategy { prefix } => format!("restore {prefix}"),
+        });
+        agent.done(now, ticket, Ok(()));
+    }
+    made
+}
+
+fn started() -> Agent {
+    let mut agent = agent();
+    agent.router_connected(0, Vec::new(), Vec::new());
+    agent.snapshot(0, 20, intent());
+    assert_eq!(all(&mut agent, 0), ["+/a udp4://192.0.2.1:1 1", "+/a udp4://192.0.2.2:1 2"]);
+    assert_eq!((agent.report().added, agent.report().applied, agent.watch_from()), (10, 10, Some(21)));
+    agent
+}
+
+#[test]
+fn routes_are_added_before_others_go() {
+    let mut agent = started();
+    agent.events(100, &[put("routes/a", r#"{"group":"east","inherit":true,"capture":false}"#, 21)]);
+    assert_eq!(all(&mut agent, 100), ["+/a udp4://192.0.2.2:1 7"]);
+    // The other one stays until all nodes are so far.
+    assert_eq!((agent.report().added, agent.report().applied), (21, 10));
+    assert_eq!(all(&mut agent, 5_099), [""; 0]);
+    agent.events(5_099, &[put("settled", r#"{"revision":21}"#, 22)]);
+    assert_eq!(all(&mut agent, 5_099), ["-/a udp4://192.0.2.1:1"]);
+    assert_eq!((agent.report().seen, agent.report().applied, agent.report().unsettled), (21, 21, 0));
+}
+
+#[test]
+fn a_writer_that_died_holds_nobody_up() {
+    let mut agent = started();
+    agent.events(100, &[delete("routes/a", 21)]);
+    assert_eq!((all(&mut agent, 100), all(&mut agent, 5_099)), (Vec::new(), Vec::new()));
+    assert_eq!(agent.next_wake(), Some(5_100));
+    assert_eq!(all(&mut agent, 5_100).len(), 2);
+    assert_eq!((agent.report().applied, agent.report().unsettled, agent.report().routes), (21, 2, 0));
+}
+
+#[test]
+fn a_failed_link_is_left_at_once_and_used_again() {
+    let mut agent = started();
+    agent.events(100, &[put("down/r1/x", r#"{"reason":""}"#, 21)]);
+    assert_eq!(all(&mut agent, 100), ["suspend udp4://192.0.2.1:1"]);
+    assert_eq!(agent.report().added, 21);
+    // Not settled: the suspension is renewed while the route is still there.
+    assert_eq!(all(&mut agent, 5_100), ["-/a udp4://192.0.2.1:1"]);
+    assert_eq!(all(&mut agent, 40_000), [""; 0]);
+    agent.events(41_000, &[delete("down/r1/x", 30)]);
+    assert_eq!(all(&mut agent, 41_000), ["resume udp4://192.0.2.1:1", "+/a udp4://192.0.2.1:1 1"]);
+    // If all links of a group have failed, its routes stay.
+    agent.events(42_000, &[put("down/r1/x", r#"{"reason":""}"#, 31), put("down/r1/y", r#"{"reason":""}"#, 31)]);
+    assert_eq!(all(&mut agent, 142_000).iter().filter(|change| change.starts_with('-')).count(), 0);
+}
+
+#[test]
+fn damaged_values_hold_everything_but_failed_links() {
+    let mut agent = started();
+    agent.events(100, &[put("routes/b", "{", 21), delete("routes/a", 21)]);
+    assert_eq!(all(&mut agent, 100_000), [""; 0]);
+    let held = agent.report().held.unwrap();
+    assert!(held.starts_with("/byname/main/want/routes/b: the value cannot be read"), "{held}");
+    assert_eq!((agent.report().seen, agent.report().applied), (21, 10));
+    agent.events(100_000, &[put("down/r1/x", r#"{"reason":""}"#, 22)]);
+    assert_eq!(all(&mut agent, 100_000), ["suspend udp4://192.0.2.1:1"]);
+    assert_eq!(all(&mut agent, 130_000), ["suspend udp4://192.0.2.1:1"]);
+    agent.events(140_000, &[delete("routes/b", 23)]);
+    assert_eq!(all(&mut agent, 140_000), [""; 0]);
+    assert_eq!(all(&mut agent, 145_000).len(), 2);
+    assert_eq!((agent.report().held, agent.report().applied), (None, 23));
+}
+
+#[test]
+fn an_intent_that_is_gone_removes_nothing() {
+    let mut agent = started();
+    agent.compacted();
+    agent.snapshot(100, 50, Vec::new());
+    assert_eq!(all(&mut agent, 100_000), [""; 0]);
+    assert_eq!(agent.report().held.as_deref(), Some("there is no intent yet: want/head does not exist"));
+    assert_eq!(agent.report().routes, 2);
+}
+
+#[test]
+fn a_refused_route_is_tried_again_and_keeps_the_old_one() {
+    let mut agent = started();
+    agent.events(
+        0,
+        &[
+            put("links/r1/z", r#"{"uri":"udp4://192.0.2.3:1"}"#, 21),
+            put("groups/west/r1", r#"{"nexthops":[{"link":"z","cost":3}]}"#, 21),
+            put("settled", r#"{"revision":21}"#, 22),
+        ],
+    );
+    for now in [0, 100, 300, 700, 1_500, 3_100, 6_300, 11_300, 16_300] {
+        let (ticket, change) = agent.next_change(now).expect("another attempt");
+        assert!(matches!(&change, Change::Register { uri, .. } if &**uri == "udp4://192.0.2.3:1"), "{change:?}");
+        agent.done(now, ticket, Err("no".to_owned()));
+        assert_eq!(agent.next_change(now), None);
+        let report = agent.report();
+        assert_eq!((report.failing, report.failure.as_deref(), report.added), (1, Some("no"), 10));
+    }
+    assert_eq!(
+        all(&mut agent, 30_000),
+        ["+/a udp4://192.0.2.3:1 3", "-/a udp4://192.0.2.1:1", "-/a udp4://192.0.2.2:1"]
+    );
+    assert_eq!((agent.report().applied, agent.report().failing, agent.report().failure), (21, 0, None));
+}
+
+#[test]
+fn lost_watches_and_restored_histories_lead_to_the_head() {
+    let mut agent = started();
+    agent.head_is(1_000, 990, Some(10));
+    assert_eq!(agent.stale_ms(1_500), Some(510));
+    // A change that comes while the question is under way.
+    agent.events(2_000, &[put("head", r#"{"format":1,"by":"t"}"#, 21)]);
+    agent.head_is(2_001, 1_990, Some(10));
+    assert_eq!((agent.stale_ms(2_001), agent.watch_from()), (Some(11), Some(22)));
+    // A change that does not come.
+    agent.head_is(3_000, 2_990, Some(25));
+    agent.head_is(5_999, 5_990, Some(27));
+    assert_eq!((agent.stale_ms(6_000), agent.watch_from()), (Some(4_010), Some(22)));
+    agent.head_is(6_000, 5_990, Some(28));
+    assert_eq!(agent.watch_from(), None);
+    agent.snapshot(6_010, 30, intent());
+    // An older one, or none.
+    agent.head_is(7_000, 6_990, Some(9));
+    assert_eq!(agent.watch_from(), None);
+    agent.snapshot(7_010, 30, intent());
+    agent.head_is(8_000, 7_990, None);
+    assert_eq!(agent.watch_from(), None);
+}
+
+#[test]
+fn what_the_router_has_is_compared_and_what_is_left_over_goes() {
+    let mut agent = agent();
+    agent.snapshot(0, 20, intent());
+    let plain = Attributes { cost: 1, flags: 1 };
+    let route = |prefix: &str, uri: &str| (prefix.parse::<Name>().unwrap(), Arc::from(uri), plain);
+    agent.router_connected(
+        0,
+        vec![route("/a", "udp4://192.0.2.1:1"), route("/old", "udp4://192.0.2.9:1")],
+        vec![("/s".parse().unwrap(), "/strategy".parse().unwrap())],
+    );
+    // All nodes have this revision, so nothing waits.
+    assert_eq!(all(&mut agent, 0), ["+/a udp4://192.0.2.2:1 2", "restore /s", "-/old udp4://192.0.2.9:1"]);
+    assert_eq!((agent.report().applied, agent.report().drift, agent.is_idle()), (10, 0, true));
+    // Somebody has removed one of the two routes.
+    agent.compared(vec![route("/a", "udp4://192.0.2.1:1")], Vec::new());
+    assert_eq!((all(&mut agent, 0), agent.report().drift), (vec!["+/a udp4://192.0.2.2:1 2".to_owned()], 1));
+    agent.router_lost();
+    assert_eq!((agent.next_change(0), agent.report().connected, agent.report().applied), (None, false, 0));
+}
+
+#[test]
+fn intents_have_a_limit() {
+    let options = Options { keys_max: 4, ..agent().options };
+    let mut agent = Agent::new(options);
+    agent.router_connected(0, Vec::new(), Vec::new());
+    agent.snapshot(0, 20, intent());
+    assert_eq!(all(&mut agent, 0), [""; 0]);
+    assert_eq!(agent.report().held.as_deref(), Some("the intent has more than 4 keys (see --keys-max)"));
+}

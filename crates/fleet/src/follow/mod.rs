@@ -1,0 +1,324 @@
+//! The agent with its connections: one to etcd, and one to the router.
+//!
+//! All of it runs as one task, on a runtime that has nothing else to do. Both sides share the state machine ([`Agent`]), and
+//! neither waits for the other: while etcd is away, the router is still watched over, and the other way round.
+
+mod router;
+mod strategies;
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use byname_client::transport::Transport;
+use thiserror::Error;
+use tokio::sync::Notify;
+use tracing::{info, warn};
+
+use crate::agent::{Agent, Event, Options};
+use crate::etcd::messages::{Compare, RangeRequest, TxnRequest, WatchResponse, put};
+use crate::etcd::{Connection, Endpoints, EtcdError, Login};
+use crate::key::Key;
+use crate::value::{Report, Value};
+
+/// Lease of `nodes/NODE`, and how often it is renewed.
+const LEASE: Duration = Duration::from_secs(10);
+const RENEW: Duration = Duration::from_secs(3);
+/// How often the agent asks for `want/head`.
+const ASK: Duration = Duration::from_secs(1);
+/// Shortest time between two reports.
+const REPORT: Duration = Duration::from_millis(10);
+/// Pauses between attempts to connect.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3));
+/// How often the log says how stale the intent is, while etcd is away.
+const SAY_STALE: Duration = Duration::from_secs(60);
+
+/// Settings of an agent with its connections.
+#[derive(Debug, Clone)]
+pub struct FollowOptions {
+    /// Settings of the state machine.
+    pub agent: Options,
+    /// Where etcd is.
+    pub etcd: Login,
+    /// Where the router is: addresses to try in turn.
+    pub router: Vec<Transport>,
+    /// File that says which strategies the agent has set.
+    pub state: PathBuf,
+    /// How often it compares the router with what it knows.
+    pub compare: Duration,
+    /// Version of byname, for the report.
+    pub version: String,
+}
+
+/// The agent cannot begin.
+#[derive(Debug, Error)]
+pub enum FollowError {
+    /// The state file cannot be used.
+    #[error("cannot use the state file {}: {reason}; name another one with --state", path.display())]
+    State {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        reason: String,
+    },
+}
+
+/// What both sides share.
+struct Shared {
+    options: FollowOptions,
+    agent: RefCell<Agent>,
+    begun: Instant,
+    /// There may be something to change in the router.
+    work: Notify,
+    /// There may be something to report.
+    news: Notify,
+    /// Everything must be read again.
+    reread: Notify,
+}
+
+impl Shared {
+    fn now(&self) -> u64 {
+        self.begun.elapsed().as_millis() as u64
+    }
+
+    /// Lets the state machine take something in. Both sides then look what there is to do.
+    fn tell<T>(&self, act: impl FnOnce(&mut Agent, u64) -> T) -> T {
+        let result = act(&mut self.agent.borrow_mut(), self.now());
+        self.work.notify_one();
+        self.news.notify_one();
+        result
+    }
+
+    fn report(&self) -> Report {
+        let router = self.options.router.first().map(ToString::to_string).unwrap_or_default();
+        Report { version: self.options.version.clone(), router, ..self.agent.borrow().report() }
+    }
+}
+
+/// Follows the intent until `stop` is ready.
+///
+/// # Errors
+/// The agent cannot begin. Later failures are reported in the log, and it goes on.
+///
+/// # Panics
+/// Outside of a tokio runtime with I/O and time.
+pub async fn follow(options: FollowOptions, stop: impl Future<Output = ()>) -> Result<(), FollowError> {
+    let mut strategies = strategies::SetByFleet::open(&options.state)
+        .map_err(|reason| FollowError::State { path: options.state.clone(), reason: reason.to_string() })?;
+    let shared = Shared {
+        agent: RefCell::new(Agent::new(options.agent.clone())),
+        options,
+        begun: Instant::now(),
+        work: Notify::new(),
+        news: Notify::new(),
+        reread: Notify::new(),
+    };
+    tokio::select! {
+        () = follow_etcd(&shared) => {}
+        () = router::serve(&shared, &mut strategies) => {}
+        () = say_stale(&shared) => {}
+        () = stop => {}
+    }
+    Ok(())
+}
+
+/// Connects to one endpoint after the other, for ever.
+async fn follow_etcd(shared: &Shared) {
+    let mut endpoints = Endpoints::new(shared.options.etcd.clone());
+    let mut said = String::new();
+    let mut cluster = None;
+    let mut pause = PAUSE.0;
+    loop {
+        let error = match endpoints.connect().await {
+            Ok(connection) => {
+                let begun = Instant::now();
+                let error = use_connection(shared, &connection, &mut cluster, &mut said).await;
+                if begun.elapsed() > PAUSE.1 {
+                    pause = PAUSE.0;
+                }
+                error
+            }
+            Err(error) => error,
+        };
+        // Not the same line every few seconds.
+        let text = error.to_string();
+        if text != said {
+            warn!("{text}; the router keeps what it has");
+            said = text;
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE.1);
+    }
+}
+
+/// Uses a connection until it fails, and returns why.
+async fn use_connection(
+    shared: &Shared,
+    connection: &Connection,
+    cluster: &mut Option<u64>,
+    said: &mut String,
+) -> EtcdError {
+    match ask(shared, connection).await {
+        Ok(id) => {
+            if cluster.replace(id).is_some_and(|before| before != id) {
+                warn!("etcd is another cluster than before: reading the whole intent again");
+                shared.tell(|agent, _| agent.restored());
+            }
+        }
+        Err(error) => return error,
+    }
+    info!("connected to etcd at {}", connection.endpoint());
+    said.clear();
+    let result = tokio::select! {
+        result = watch(shared, connection) => result,
+        result = report(shared, connection) => result,
+        result = keep_asking(shared, connection) => result,
+    };
+    match result {
+        Ok(never) => match never {},
+        Err(error) => error,
+    }
+}
+
+/// What never exists: these loops end by errors only.
+enum Never {}
+
+async fn watch(shared: &Shared, connection: &Connection) -> Result<Never, EtcdError> {
+    let want = shared.options.agent.space.want();
+    loop {
+        let from = shared.agent.borrow().watch_from();
+        let Some(from) = from else {
+            read(shared, connection, &want).await?;
+            continue;
+        };
+        let mut watch = connection.watch(&want, from).await?;
+        loop {
+            let response = tokio::select! {
+                response = watch.next() => response,
+                () = shared.reread.notified() => break,
+            };
+            match response {
+                Ok(response) => {
+                    let events = events_of(response);
+                    shared.tell(|agent, now| agent.events(now, &events));
+                }
+                Err(EtcdError::Compacted { .. }) => {
+                    info!("etcd has compacted what was not read yet: reading the whole intent again");
+                    shared.tell(|agent, _| agent.compacted());
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+async fn read(shared: &Shared, connection: &Connection, want: &[u8]) -> Result<(), EtcdError> {
+    let all = match connection.read_all(want, shared.options.agent.keys_max).await {
+        // While it was read. Once more.
+        Err(EtcdError::Compacted { .. }) => return Ok(()),
+        other => other?,
+    };
+    let revision = all.header.map_or(0, |header| header.revision);
+    let key =
+        |kv: crate::etcd::messages::KeyValue| Event { key: kv.key, value: Some(kv.value), revision: kv.mod_revision };
+    let keys: Vec<Event> = all.kvs.into_iter().map(key).collect();
+    info!("read the intent: {} keys, at revision {revision}", keys.len());
+    shared.tell(|agent, now| agent.snapshot(now, revision, keys));
+    Ok(())
+}
+
+fn events_of(response: WatchResponse) -> Vec<Event> {
+    let event = |event: crate::etcd::messages::WatchEvent| {
+        let kv = event.kv?;
+        Some(Event { key: kv.key, value: (event.kind == 0).then_some(kv.value), revision: kv.mod_revision })
+    };
+    response.events.into_iter().filter_map(event).collect()
+}
+
+/// Asks for `want/head`. Returns the number of the cluster.
+async fn ask(shared: &Shared, connection: &Connection) -> Result<u64, EtcdError> {
+    let sent_at = shared.now();
+    let key = shared.options.agent.space.key(&Key::Head);
+    let answer = connection.range(RangeRequest { key, ..RangeRequest::default() }).await?;
+    let revision = answer.kvs.first().map(|kv| kv.mod_revision);
+    // Not `tell`: most answers change nothing.
+    let mut agent = shared.agent.borrow_mut();
+    let was_watching = agent.watch_from().is_some();
+    agent.head_is(shared.now(), sent_at, revision);
+    if was_watching && agent.watch_from().is_none() {
+        warn!("etcd has a revision of the intent that the watch did not bring: reading the whole intent again");
+        shared.reread.notify_one();
+    }
+    Ok(answer.header.map_or(0, |header| header.cluster_id))
+}
+
+async fn keep_asking(shared: &Shared, connection: &Connection) -> Result<Never, EtcdError> {
+    loop {
+        tokio::time::sleep(ASK).await;
+        ask(shared, connection).await?;
+    }
+}
+
+/// Writes `nodes/NODE` whenever there is news, under a lease.
+async fn report(shared: &Shared, connection: &Connection) -> Result<Never, EtcdError> {
+    let key = shared.options.agent.space.node(&shared.options.agent.node);
+    let mut said_other = false;
+    loop {
+        let lease = connection.lease(LEASE).await?;
+        // The revision in which this agent created the key. 0: not yet.
+        let mut created = 0;
+        let mut written = None;
+        let mut renewed = Instant::now();
+        loop {
+            let report = shared.report();
+            if written.as_ref() != Some(&report) {
+                let request = TxnRequest {
+                    compare: vec![Compare::created_in(key.clone(), created)],
+                    success: vec![put(key.clone(), report.encode(), lease.id)],
+                    failure: Vec::new(),
+                };
+                let answer = connection.transaction(request).await?;
+                if answer.succeeded {
+                    if created == 0 {
+                        created = answer.header.map_or(0, |header| header.revision);
+                    }
+                    written = Some(report);
+                } else if created != 0 {
+                    break;
+                } else if !said_other {
+                    said_other = true;
+                    warn!(
+                        "another agent reports as {}, or did until a moment ago: this one follows the intent, and \
+                         reports when the other's lease has ended",
+                        shared.options.agent.node
+                    );
+                }
+                tokio::time::sleep(REPORT).await;
+            }
+            let wait = if written.is_some() { RENEW.saturating_sub(renewed.elapsed()) } else { ASK };
+            let _ = tokio::time::timeout(wait, shared.news.notified()).await;
+            if renewed.elapsed() >= RENEW {
+                renewed = Instant::now();
+                if !lease.renew().await? {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Says in the log how old the intent is, as long as it may be old.
+async fn say_stale(shared: &Shared) {
+    loop {
+        tokio::time::sleep(SAY_STALE).await;
+        let stale_ms = shared.agent.borrow().stale_ms(shared.now());
+        match stale_ms {
+            Some(ms) if ms >= SAY_STALE.as_millis() as u64 => {
+                warn!("the intent may be stale: nothing is known of etcd for {} s", ms / 1_000);
+            }
+            Some(_) => {}
+            None => warn!("no intent could be read yet"),
+        }
+    }
+}

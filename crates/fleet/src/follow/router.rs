@@ -1,0 +1,383 @@
+//! The agent's side towards its router: management commands, as of any application.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use byname_client::fetch::{Discovery, FetchOptions, Object};
+use byname_client::management::{LIFETIME, ManagementError, answered};
+use byname_client::{AsyncClient, CallError, ClientOptions, ConnectError};
+use byname_mgmt::{ControlParameters, FaceStatus, RibEntry, StrategyChoice, StrategyName, decode_list, origin};
+use byname_wire::interest::InterestBuilder;
+use byname_wire::{Component, DecodeError, Name};
+use thiserror::Error;
+use tokio::task::JoinSet;
+use tracing::{info, warn};
+
+use super::strategies::{SetByFleet, SetOnce};
+use super::{PAUSE, Shared};
+use crate::agent::{Change, SUSPENDED_MS, Ticket};
+use crate::intent::Attributes;
+
+/// Longest dataset, in bytes: a few million routes.
+const DATASET_BYTES_MAX: u64 = 1 << 30;
+/// A face that connects again when its peer is back.
+const PERMANENT: u64 = 2;
+/// Connecting may take so long.
+const CREATE: Duration = Duration::from_secs(9);
+
+/// The reason why the router did not do something.
+#[derive(Debug, Error)]
+enum RouterError {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error(transparent)]
+    Management(#[from] ManagementError),
+    #[error("the router's answer to {0} is malformed: {1}")]
+    Malformed(&'static str, DecodeError),
+    #[error("the router calls {uri} {answer}: write the link's address in this form")]
+    NotCanonical { uri: Arc<str>, answer: String },
+    #[error("cannot write the state file: {0}")]
+    State(#[from] std::io::Error),
+    #[error("the connection was closed")]
+    Closed,
+}
+
+impl RouterError {
+    /// Whether the connection is gone.
+    fn is_lost(&self) -> bool {
+        matches!(self, RouterError::Call(CallError::Ended(_)) | RouterError::Closed)
+    }
+
+    fn code(&self) -> Option<u64> {
+        match self {
+            RouterError::Management(ManagementError::Refused { code, .. }) => Some(*code),
+            _ => None,
+        }
+    }
+}
+
+/// Faces of the router by the address of the peer.
+type Faces = HashMap<Arc<str>, Vec<u64>>;
+
+/// A change that was made or not, and the face that was made for it.
+type Made = (Ticket, Change, Result<Option<u64>, RouterError>);
+
+/// Keeps the router as the agent wants it, for ever.
+pub(super) async fn serve(shared: &Shared, strategies: &mut SetByFleet) {
+    let mut said = String::new();
+    let mut pause = PAUSE.0;
+    loop {
+        let begun = Instant::now();
+        let result = session(shared, strategies, &mut said).await;
+        shared.tell(|agent, _| agent.router_lost());
+        if begun.elapsed() > PAUSE.1 {
+            pause = PAUSE.0;
+        }
+        if let Err(error) = result {
+            let text = error.to_string();
+            if text != said {
+                warn!("the router: {text}; trying again");
+                said = text;
+            }
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE.1);
+    }
+}
+
+/// One connection to the router.
+async fn session(shared: &Shared, strategies: &mut SetByFleet, said: &mut String) -> Result<(), RouterError> {
+    let mut options = ClientOptions::new(shared.options.router.clone());
+    options.reconnect = None;
+    options.session.outage_max = Duration::ZERO;
+    let client = AsyncClient::connect(options).await?;
+    let (mut faces, routes, set) = what_is(&client, strategies).await?;
+    info!("connected to the router: {} routes of the fleet, {} strategies", routes.len(), set.len());
+    said.clear();
+    shared.tell(|agent, now| agent.router_connected(now, routes, set));
+    let mut compared = Instant::now();
+    let mut under_way: JoinSet<Made> = JoinSet::new();
+    loop {
+        loop {
+            let next = shared.agent.borrow_mut().next_change(shared.now());
+            let Some((ticket, change)) = next else { break };
+            match change {
+                Change::SetStrategy { .. } | Change::RestoreStrategy { .. } => {
+                    // One by one, since each is on the disk first. There are few.
+                    let result = strategy(&client, strategies, &change).await;
+                    finish(shared, &mut faces, (ticket, change, result.map(|()| None)))?;
+                }
+                change => {
+                    let ids = faces_of(&faces, &change);
+                    let client = client.clone();
+                    under_way.spawn(async move {
+                        let result = make(&client, &change, &ids).await;
+                        (ticket, change, result)
+                    });
+                }
+            }
+        }
+        shared.news.notify_one();
+        let wake = shared.agent.borrow().next_wake().map_or(u64::MAX, |at| at.saturating_sub(shared.now()));
+        let compare_in = shared.options.compare.saturating_sub(compared.elapsed());
+        let idle = shared.agent.borrow().is_idle();
+        tokio::select! {
+            Some(made) = under_way.join_next(), if !under_way.is_empty() => {
+                finish(shared, &mut faces, made.map_err(|_| RouterError::Closed)?)?;
+                // All that has come, before the agent looks for more.
+                while let Some(made) = under_way.try_join_next() {
+                    finish(shared, &mut faces, made.map_err(|_| RouterError::Closed)?)?;
+                }
+            }
+            () = shared.work.notified() => {}
+            () = tokio::time::sleep(Duration::from_millis(wake.max(1))) => {}
+            () = tokio::time::sleep(compare_in), if idle => {
+                compared = Instant::now();
+                let (now_faces, routes, set) = what_is(&client, strategies).await?;
+                faces = now_faces;
+                shared.tell(|agent, _| agent.compared(routes, set));
+            }
+            closed = watch_connection(&client) => return Err(closed),
+        }
+    }
+}
+
+/// Ends when the connection does.
+async fn watch_connection(client: &AsyncClient) -> RouterError {
+    loop {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        if let Err(ended) = client.counters().await {
+            return CallError::from(ended).into();
+        }
+    }
+}
+
+fn finish(shared: &Shared, faces: &mut Faces, (ticket, change, result): Made) -> Result<(), RouterError> {
+    let result = match result {
+        Ok(created) => {
+            if let (Some(id), Change::Register { uri, .. }) = (created, &change) {
+                faces.insert(uri.clone(), vec![id]);
+            }
+            Ok(())
+        }
+        Err(error) if error.is_lost() => return Err(error),
+        Err(error) => Err(format!("{}: {error}", words(&change))),
+    };
+    // Not `tell`: the caller looks at once.
+    shared.agent.borrow_mut().done(shared.now(), ticket, result);
+    Ok(())
+}
+
+fn words(change: &Change) -> String {
+    match change {
+        Change::Register { prefix, uri, .. } => format!("route {prefix} to {uri}"),
+        Change::Unregister { prefix, uri } => format!("removal of route {prefix} to {uri}"),
+        Change::Suspend { uri } => format!("suspension of {uri}"),
+        Change::Resume { uri } => format!("use of {uri}"),
+        Change::SetStrategy { prefix, strategy } => format!("strategy {strategy} of {prefix}"),
+        Change::RestoreStrategy { prefix } => format!("strategy of {prefix} as it was"),
+    }
+}
+
+fn faces_of(faces: &Faces, change: &Change) -> Vec<u64> {
+    match change {
+        Change::Register { uri, .. }
+        | Change::Unregister { uri, .. }
+        | Change::Suspend { uri }
+        | Change::Resume { uri } => faces.get(uri).cloned().unwrap_or_default(),
+        Change::SetStrategy { .. } | Change::RestoreStrategy { .. } => Vec::new(),
+    }
+}
+
+/// Makes a change of routes or faces, given the faces with its address. Returns a face that it made.
+async fn make(client: &AsyncClient, change: &Change, ids: &[u64]) -> Result<Option<u64>, RouterError> {
+    match change {
+        Change::Register { prefix, uri, attributes } => {
+            if let Some(id) = ids.first() {
+                match register(client, prefix, *id, attributes).await {
+                    // The face is gone.
+                    Err(error) if error.code() == Some(410) => {}
+                    other => return other.map(|()| None),
+                }
+            }
+            let id = create(client, uri).await?;
+            register(client, prefix, id, attributes).await.map(|()| Some(id))
+        }
+        Change::Unregister { prefix, .. } => {
+            for id in ids {
+                let parameters = ControlParameters {
+                    name: Some(prefix.clone()),
+                    face_id: Some(*id),
+                    origin: Some(origin::FLEET),
+                    ..ControlParameters::default()
+                };
+                match command(client, "rib", "unregister", &parameters, LIFETIME).await {
+                    // Its routes went with it.
+                    Err(error) if error.code() == Some(410) => {}
+                    other => drop(other?),
+                }
+            }
+            Ok(None)
+        }
+        Change::Suspend { .. } | Change::Resume { .. } => {
+            let suspends = matches!(change, Change::Suspend { .. });
+            for id in ids {
+                let parameters = ControlParameters {
+                    face_id: Some(*id),
+                    expiration_period_ms: suspends.then_some(SUSPENDED_MS),
+                    ..ControlParameters::default()
+                };
+                let verb = if suspends { "suspend" } else { "resume" };
+                command(client, "rib", verb, &parameters, LIFETIME).await?;
+            }
+            Ok(None)
+        }
+        // Made by `strategy`.
+        Change::SetStrategy { .. } | Change::RestoreStrategy { .. } => Ok(None),
+    }
+}
+
+async fn register(client: &AsyncClient, prefix: &Name, face: u64, attributes: &Attributes) -> Result<(), RouterError> {
+    let parameters = ControlParameters {
+        name: Some(prefix.clone()),
+        face_id: Some(face),
+        origin: Some(origin::FLEET),
+        cost: Some(attributes.cost),
+        flags: Some(attributes.flags),
+        ..ControlParameters::default()
+    };
+    command(client, "rib", "register", &parameters, LIFETIME).await.map(drop)
+}
+
+/// Makes a face, or finds the one that exists.
+async fn create(client: &AsyncClient, uri: &Arc<str>) -> Result<u64, RouterError> {
+    let parameters = ControlParameters {
+        uri: Some(uri.to_string()),
+        face_persistency: Some(PERMANENT),
+        ..ControlParameters::default()
+    };
+    let body = match command(client, "faces", "create", &parameters, CREATE).await {
+        Err(RouterError::Management(ManagementError::Refused { code: 409, body: Some(body), .. })) => *body,
+        other => other?,
+    };
+    if let Some(answer) = body.uri.filter(|answer| **answer != **uri) {
+        return Err(RouterError::NotCanonical { uri: uri.clone(), answer });
+    }
+    body.face_id.ok_or(RouterError::Malformed("faces/create", DecodeError::Missing(byname_mgmt::types::FACE_ID)))
+}
+
+async fn strategy(client: &AsyncClient, noted: &mut SetByFleet, change: &Change) -> Result<(), RouterError> {
+    match change {
+        Change::SetStrategy { prefix, strategy } => {
+            let before = match noted.of(prefix) {
+                Some(set) => set.before.clone(),
+                None => choices(client).await?.get(prefix).map(ToString::to_string),
+            };
+            let set = SetOnce { before, asked: strategy.to_string(), got: None };
+            noted.note(prefix, set.clone())?;
+            let got = choose(client, prefix, strategy).await?;
+            noted.note(prefix, SetOnce { got: Some(got), ..set })?;
+        }
+        Change::RestoreStrategy { prefix } => {
+            let before = noted.of(prefix).and_then(|set| set.before.clone()).and_then(|text| text.parse().ok());
+            match before {
+                Some(before) => drop(choose(client, prefix, &before).await?),
+                None => {
+                    let parameters = ControlParameters { name: Some(prefix.clone()), ..ControlParameters::default() };
+                    command(client, "strategy-choice", "unset", &parameters, LIFETIME).await?;
+                }
+            }
+            noted.forget(prefix)?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Sets a strategy, and returns how the router calls it.
+async fn choose(client: &AsyncClient, prefix: &Name, strategy: &Name) -> Result<String, RouterError> {
+    let parameters = ControlParameters {
+        name: Some(prefix.clone()),
+        strategy: Some(StrategyName(strategy.clone())),
+        ..ControlParameters::default()
+    };
+    let answer = command(client, "strategy-choice", "set", &parameters, LIFETIME).await?;
+    Ok(answer.strategy.map_or_else(|| strategy.to_string(), |strategy| strategy.0.to_string()))
+}
+
+async fn choices(client: &AsyncClient) -> Result<BTreeMap<Name, Name>, RouterError> {
+    let content = dataset(client, "strategy-choice").await?;
+    let list: Vec<StrategyChoice> =
+        decode_list(&content).map_err(|error| RouterError::Malformed("strategy-choice/list", error))?;
+    Ok(list.into_iter().map(|choice| (choice.name, choice.strategy.0)).collect())
+}
+
+/// Faces by address, routes of the fleet, and strategies that the fleet has set.
+type Existing = (Faces, Vec<(Name, Arc<str>, Attributes)>, Vec<(Name, Name)>);
+
+/// What the router has.
+async fn what_is(client: &AsyncClient, strategies: &mut SetByFleet) -> Result<Existing, RouterError> {
+    let faces = dataset(client, "faces").await?;
+    let faces: Vec<FaceStatus> = decode_list(&faces).map_err(|error| RouterError::Malformed("faces/list", error))?;
+    let mut by_uri = Faces::new();
+    let mut uris = HashMap::new();
+    for face in faces {
+        let uri: Arc<str> = face.uri.into();
+        uris.insert(face.face_id, uri.clone());
+        by_uri.entry(uri).or_default().push(face.face_id);
+    }
+    let rib = dataset(client, "rib").await?;
+    let rib: Vec<RibEntry> = decode_list(&rib).map_err(|error| RouterError::Malformed("rib/list", error))?;
+    let mut routes = Vec::new();
+    for entry in rib {
+        for route in entry.routes.iter().filter(|route| route.origin == origin::FLEET) {
+            if let Some(uri) = uris.get(&route.face_id) {
+                let attributes = Attributes { cost: route.cost, flags: route.flags };
+                routes.push((entry.name.clone(), uri.clone(), attributes));
+            }
+        }
+    }
+    let set = strategies.still_set(&choices(client).await?)?;
+    Ok((by_uri, routes, set))
+}
+
+async fn dataset(client: &AsyncClient, module: &str) -> Result<Vec<u8>, RouterError> {
+    // The router has no metadata of its datasets, so nobody asks for it.
+    let object = client.find(&management_name(module, "list"), Discovery::Prefix).await?;
+    let options =
+        FetchOptions { bytes_max: DATASET_BYTES_MAX, segments_max: DATASET_BYTES_MAX, ..FetchOptions::default() };
+    let mut content = Vec::new();
+    match object {
+        Object::Single(packet) => content.extend_from_slice(packet.data().content),
+        Object::Segmented(name) => {
+            let mut fetching = client.fetch_segments(&name, options).await.map_err(CallError::from)?;
+            while let Some(chunk) = fetching.next().await {
+                content.extend_from_slice(chunk.map_err(CallError::from)?.content());
+            }
+        }
+    }
+    Ok(content)
+}
+
+async fn command(
+    client: &AsyncClient,
+    module: &str,
+    verb: &str,
+    parameters: &ControlParameters,
+    lifetime: Duration,
+) -> Result<ControlParameters, RouterError> {
+    use byname_mgmt::Element;
+    let name = management_name(module, verb).join(Component::generic(&parameters.encode()));
+    let interest = InterestBuilder::new(name, rand::random()).lifetime_ms(lifetime.as_millis() as u64);
+    let answer = client.express_signed(interest, 1).await?;
+    Ok(answered(&format!("{module}/{verb}"), answer.data().content)?)
+}
+
+fn management_name(module: &str, verb: &str) -> Name {
+    ["localhost", "nfd", module, verb]
+        .iter()
+        .fold(Name::default(), |name, component| name.join(Component::generic(component.as_bytes())))
+}

@@ -1,0 +1,312 @@
+//! The intent of a fleet, as one node needs it: a copy of the keys below `want/`.
+//!
+//! Routes are kept for all nodes, since they are the same everywhere. Links and groups are kept for this node only.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use byname_wire::Name;
+
+use crate::key::{BadKey, Key, Space};
+use crate::label::Label;
+use crate::value::{BadValue, Down, Group, Head, Link, Nexthop, Route, Settled, Strategy, Value};
+
+/// Bits of a route's flags, as in the management protocol.
+const INHERIT: u64 = byname_mgmt::route_flags::CHILD_INHERIT;
+const CAPTURE: u64 = byname_mgmt::route_flags::CAPTURE;
+
+/// What belongs to a route besides its prefix and nexthop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attributes {
+    /// Cost.
+    pub cost: u64,
+    /// Flags of the management protocol.
+    pub flags: u64,
+}
+
+/// Routes of one prefix, by the address of the nexthop.
+pub type Routes = BTreeMap<Arc<str>, Attributes>;
+
+/// What a change of keys may concern.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// The routes of a prefix.
+    Routes(Name),
+    /// The strategy of a prefix.
+    Strategy(Name),
+}
+
+/// What some changes of keys concern.
+#[derive(Debug, Default)]
+pub struct Touched {
+    /// Routes and strategies that may have changed.
+    pub subjects: BTreeSet<Subject>,
+    /// Addresses of links whose state may have changed.
+    pub links: BTreeSet<Arc<str>>,
+}
+
+/// A group, as this node knows it.
+#[derive(Debug, Default)]
+struct GroupHere {
+    nexthops: Vec<Nexthop>,
+    /// Prefixes that lead to it, whether or not it has links here.
+    prefixes: BTreeSet<Name>,
+}
+
+/// The intent.
+#[derive(Debug)]
+pub struct Intent {
+    space: Space,
+    node: Label,
+    keys_max: usize,
+    has_head: bool,
+    settled: i64,
+    links: BTreeMap<Label, Arc<str>>,
+    down: BTreeSet<Label>,
+    groups: BTreeMap<Label, GroupHere>,
+    routes: BTreeMap<Name, Route>,
+    strategies: BTreeMap<Name, Name>,
+    /// Keys that cannot be read, and why.
+    damaged: BTreeMap<Vec<u8>, String>,
+    /// Whether there were more keys than there may be. Some are missing here then.
+    too_many: bool,
+}
+
+impl Intent {
+    /// No intent, for this node. There may be so many keys.
+    pub fn new(space: Space, node: Label, keys_max: usize) -> Self {
+        Intent {
+            space,
+            node,
+            keys_max,
+            has_head: false,
+            settled: 0,
+            links: BTreeMap::new(),
+            down: BTreeSet::new(),
+            groups: BTreeMap::new(),
+            routes: BTreeMap::new(),
+            strategies: BTreeMap::new(),
+            damaged: BTreeMap::new(),
+            too_many: false,
+        }
+    }
+
+    /// Forgets all keys.
+    pub fn clear(&mut self) {
+        *self = Intent::new(self.space.clone(), self.node.clone(), self.keys_max);
+    }
+
+    /// Why this intent must not be applied.
+    pub fn held(&self) -> Option<String> {
+        if self.too_many {
+            return Some(format!("the intent has more than {} keys (see --keys-max)", self.keys_max));
+        }
+        if let Some((key, why)) = self.damaged.first_key_value() {
+            let others = match self.damaged.len() {
+                1 => String::new(),
+                count => format!(" ({} more keys are damaged)", count - 1),
+            };
+            return Some(format!("{}: {why}{others}", key.escape_ascii()));
+        }
+        (!self.has_head).then(|| "there is no intent yet: want/head does not exist".to_owned())
+    }
+
+    /// Whether an intent exists.
+    pub fn has_head(&self) -> bool {
+        self.has_head
+    }
+
+    /// Live nodes have all routes of this revision.
+    pub fn settled(&self) -> i64 {
+        self.settled
+    }
+
+    /// Whether a change of this key is a change of the intent. That of `want/settled` is none.
+    pub fn counts(&self, key: &[u8]) -> bool {
+        !matches!(self.space.decode(key), Ok(Key::Settled))
+    }
+
+    /// A key was written.
+    pub fn put(&mut self, key: &[u8], value: &[u8], touched: &mut Touched) {
+        let done = match self.space.decode(key) {
+            Ok(decoded) => self.set(decoded, value, touched).map_err(|error| error.to_string()),
+            Err(error) => Err(BadKey::to_string(&error)),
+        };
+        match done {
+            Ok(()) => drop(self.damaged.remove(key)),
+            Err(why) if self.has_room() => drop(self.damaged.insert(key.to_vec(), why)),
+            Err(_) => self.too_many = true,
+        }
+    }
+
+    /// A key was deleted.
+    pub fn delete(&mut self, key: &[u8], touched: &mut Touched) {
+        self.damaged.remove(key);
+        let Ok(decoded) = self.space.decode(key) else { return };
+        match decoded {
+            Key::Head => self.has_head = false,
+            Key::Settled => self.settled = 0,
+            Key::Link { node, link } if node == self.node => {
+                touched.links.extend(self.links.remove(&link));
+                self.touch_link(&link, touched);
+            }
+            Key::Down { node, link } if node == self.node => {
+                self.down.remove(&link);
+                self.touch_link(&link, touched);
+            }
+            Key::Group { group, node } if node == self.node => self.set_group(group, Vec::new(), touched),
+            Key::Link { .. } | Key::Down { .. } | Key::Group { .. } => {}
+            Key::Route(prefix) => self.set_route(prefix, None, touched),
+            Key::Strategy(prefix) => {
+                self.strategies.remove(&prefix);
+                touched.subjects.insert(Subject::Strategy(prefix));
+            }
+        }
+    }
+
+    fn set(&mut self, key: Key, value: &[u8], touched: &mut Touched) -> Result<(), BadValue> {
+        match key {
+            Key::Head => {
+                Head::decode(value)?;
+                self.has_head = true;
+            }
+            Key::Settled => self.settled = Settled::decode(value)?.revision,
+            Key::Link { node, link } if node == self.node => {
+                let uri: Arc<str> = Link::decode(value)?.uri.into();
+                if self.links.contains_key(&link) || self.takes_room() {
+                    touched.links.extend(self.links.insert(link.clone(), uri));
+                    self.touch_link(&link, touched);
+                }
+            }
+            Key::Down { node, link } if node == self.node => {
+                Down::decode(value)?;
+                if self.down.contains(&link) || self.takes_room() {
+                    self.down.insert(link.clone());
+                    self.touch_link(&link, touched);
+                }
+            }
+            Key::Group { group, node } if node == self.node => {
+                let nexthops = Group::decode(value)?.nexthops;
+                if self.groups.contains_key(&group) || self.takes_room() {
+                    self.set_group(group, nexthops, touched);
+                }
+            }
+            // Other nodes read these.
+            Key::Link { .. } | Key::Down { .. } | Key::Group { .. } => {}
+            Key::Route(prefix) => {
+                let route = Route::decode(value)?;
+                if self.routes.contains_key(&prefix) || self.takes_room() {
+                    self.set_route(prefix, Some(route), touched);
+                }
+            }
+            Key::Strategy(prefix) => {
+                let name = Strategy::decode(value)?.name()?;
+                if self.strategies.contains_key(&prefix) || self.takes_room() {
+                    self.strategies.insert(prefix.clone(), name);
+                    touched.subjects.insert(Subject::Strategy(prefix));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn has_room(&self) -> bool {
+        // A group may exist for its prefixes alone, so these count twice. That is on the safe side.
+        let kept = self.links.len() + self.down.len() + self.routes.len() + self.strategies.len() + self.damaged.len();
+        kept + self.groups.len() < self.keys_max
+    }
+
+    /// Whether there is room for one more key. If not, the intent is held.
+    fn takes_room(&mut self) -> bool {
+        let room = self.has_room();
+        self.too_many |= !room;
+        room
+    }
+
+    fn set_group(&mut self, group: Label, nexthops: Vec<Nexthop>, touched: &mut Touched) {
+        let here = self.groups.entry(group.clone()).or_default();
+        here.nexthops = nexthops;
+        touched.subjects.extend(here.prefixes.iter().cloned().map(Subject::Routes));
+        self.forget_group(&group);
+    }
+
+    fn set_route(&mut self, prefix: Name, route: Option<Route>, touched: &mut Touched) {
+        let after = route.as_ref().map(|route| route.group.clone());
+        let before = match route {
+            Some(route) => self.routes.insert(prefix.clone(), route),
+            None => self.routes.remove(&prefix),
+        };
+        if let Some(before) = before
+            && let Some(here) = self.groups.get_mut(&before.group)
+        {
+            here.prefixes.remove(&prefix);
+            self.forget_group(&before.group);
+        }
+        if let Some(group) = after {
+            self.groups.entry(group).or_default().prefixes.insert(prefix.clone());
+        }
+        touched.subjects.insert(Subject::Routes(prefix));
+    }
+
+    fn forget_group(&mut self, group: &Label) {
+        if self.groups.get(group).is_some_and(|here| here.nexthops.is_empty() && here.prefixes.is_empty()) {
+            self.groups.remove(group);
+        }
+    }
+
+    fn touch_link(&self, link: &Label, touched: &mut Touched) {
+        touched.links.extend(self.links.get(link).cloned());
+        for here in self.groups.values().filter(|here| here.nexthops.iter().any(|nexthop| nexthop.link == *link)) {
+            touched.subjects.extend(here.prefixes.iter().cloned().map(Subject::Routes));
+        }
+    }
+
+    /// The routes that this node should have for a prefix. Links that have failed are left out, unless all have.
+    pub fn routes_of(&self, prefix: &Name) -> Routes {
+        let Some(route) = self.routes.get(prefix) else { return Routes::new() };
+        let Some(here) = self.groups.get(&route.group) else { return Routes::new() };
+        let flags = if route.inherit { INHERIT } else { 0 } | if route.capture { CAPTURE } else { 0 };
+        let mut routes = Routes::new();
+        let any_up = here.nexthops.iter().any(|nexthop| self.is_up(&nexthop.link));
+        for nexthop in here.nexthops.iter().filter(|nexthop| !any_up || self.is_up(&nexthop.link)) {
+            let Some(uri) = self.links.get(&nexthop.link) else { continue };
+            let attributes = routes.entry(uri.clone()).or_insert(Attributes { cost: nexthop.cost, flags });
+            attributes.cost = attributes.cost.min(nexthop.cost);
+        }
+        routes
+    }
+
+    fn is_up(&self, link: &Label) -> bool {
+        self.links.contains_key(link) && !self.down.contains(link)
+    }
+
+    /// The strategy that a prefix should have, if the intent has one for it.
+    pub fn strategy_of(&self, prefix: &Name) -> Option<&Name> {
+        self.strategies.get(prefix)
+    }
+
+    /// Whether the link with this address has failed: some link has the address, and all that have it have failed.
+    pub fn has_failed(&self, uri: &str) -> bool {
+        let mut links = self.links.iter().filter(|(_, of)| &***of == uri).map(|(link, _)| link).peekable();
+        links.peek().is_some() && links.all(|link| self.down.contains(link))
+    }
+
+    /// Addresses of this node's links.
+    pub fn addresses(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.links.values()
+    }
+
+    /// All that the intent speaks of.
+    pub fn subjects(&self) -> impl Iterator<Item = Subject> {
+        let routes = self.routes.keys().cloned().map(Subject::Routes);
+        routes.chain(self.strategies.keys().cloned().map(Subject::Strategy))
+    }
+
+    /// Number of links that groups name and that this node does not have.
+    pub fn missing_links(&self) -> u64 {
+        let named = self.groups.values().flat_map(|here| &here.nexthops);
+        let missing: BTreeSet<&Label> =
+            named.map(|nexthop| &nexthop.link).filter(|link| !self.links.contains_key(*link)).collect();
+        missing.len() as u64
+    }
+}

@@ -1,0 +1,200 @@
+//! Changes the intent of a fleet. There is one writer at a time.
+//!
+//! A writer creates the key `leader`, with a lease. Each of its transactions has the condition that this very key still exists:
+//! its create revision fences off writers whose lease has ended.
+
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+use crate::etcd::messages::{Compare, RequestOp, Response, TxnRequest, delete, put, read};
+use crate::etcd::{Connection, EtcdError, Lease};
+use crate::key::{Key, Space};
+use crate::label::Label;
+use crate::value::{FORMAT, Head, Report, Settled, Value};
+
+/// Lease of `leader`.
+const LEASE: Duration = Duration::from_secs(10);
+/// The lease is renewed when this has passed.
+const RENEW: Duration = Duration::from_secs(3);
+/// Pause between two looks at what nodes report, and at who leads.
+const LOOK: Duration = Duration::from_millis(20);
+/// Most keys of one transaction: etcd's limit, less one for `want/head`.
+pub const TRANSACTION_KEYS_MAX: usize = 127;
+
+/// The reason why the intent was not changed.
+#[derive(Debug, Error)]
+pub enum WriteError {
+    /// etcd did not answer, or refused.
+    #[error(transparent)]
+    Etcd(#[from] EtcdError),
+    /// Somebody else is writing.
+    #[error("{by} is writing this fleet's intent; try again when it is done, or wait longer (--wait)")]
+    Busy {
+        /// The other writer.
+        by: String,
+    },
+    /// The lease has ended, and another writer may have begun.
+    #[error(
+        "the right to write was lost, because this writer was silent for more than {} s; nothing more was \
+         written: look at `byname fleet status`, and run the command again",
+        LEASE.as_secs()
+    )]
+    Fenced,
+}
+
+/// One change of the intent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    /// The key.
+    pub key: Key,
+    /// Its value. `None` deletes the key.
+    pub value: Option<Vec<u8>>,
+}
+
+/// The one writer of a fleet.
+#[derive(Debug)]
+pub struct Writer {
+    connection: Connection,
+    space: Space,
+    by: String,
+    lease: Lease,
+    renewed: Instant,
+    /// Revision in which this writer created `leader`.
+    created: i64,
+}
+
+/// How far the nodes are.
+#[derive(Debug)]
+pub struct Nodes {
+    /// Nodes with a lease that have all routes of the revision.
+    pub ready: Vec<(Label, Report)>,
+    /// Those that do not.
+    pub late: Vec<(Label, Report)>,
+}
+
+impl Writer {
+    /// Becomes the writer. Waits so long for another one to end. `by` says who this is.
+    ///
+    /// # Errors
+    /// Somebody else is writing, or etcd does not answer.
+    pub async fn begin(connection: Connection, space: Space, by: String, wait: Duration) -> Result<Self, WriteError> {
+        let lease = connection.lease(LEASE).await?;
+        let (key, begun) = (space.leader(), Instant::now());
+        loop {
+            let request = TxnRequest {
+                compare: vec![Compare::created_in(key.clone(), 0)],
+                success: vec![put(key.clone(), by.clone().into_bytes(), lease.id)],
+                failure: vec![read(key.clone())],
+            };
+            let answer = connection.transaction(request).await?;
+            if answer.succeeded {
+                let created = answer.header.map_or(0, |header| header.revision);
+                return Ok(Writer { connection, space, by, lease, renewed: begun, created });
+            }
+            if begun.elapsed() >= wait {
+                // Without this, it would end by itself.
+                let _ = lease.revoke().await;
+                let other = answer.responses.into_iter().find_map(|response| match response.response? {
+                    Response::Range(range) => range.kvs.into_iter().next(),
+                    _ => None,
+                });
+                let by = other.map_or_else(|| "somebody".to_owned(), |kv| kv.value.escape_ascii().to_string());
+                return Err(WriteError::Busy { by });
+            }
+            tokio::time::sleep(LOOK).await;
+            if begun.elapsed() >= RENEW {
+                lease.renew().await?;
+            }
+        }
+    }
+
+    /// Makes these changes, in transactions of at most [`TRANSACTION_KEYS_MAX`] keys. Returns the revision of the intent.
+    ///
+    /// # Errors
+    /// etcd does not answer, or another writer has begun. Earlier transactions remain.
+    pub async fn write(&mut self, changes: Vec<Write>) -> Result<i64, WriteError> {
+        let head = Head { format: FORMAT, by: self.by.clone() };
+        let mut revision = 0;
+        for changes in changes.chunks(TRANSACTION_KEYS_MAX) {
+            let mut operations = vec![put(self.space.key(&Key::Head), head.encode(), 0)];
+            operations.extend(changes.iter().map(|change| {
+                let key = self.space.key(&change.key);
+                match &change.value {
+                    Some(value) => put(key, value.clone(), 0),
+                    None => delete(key),
+                }
+            }));
+            revision = self.transaction(operations).await?;
+        }
+        Ok(revision)
+    }
+
+    /// Waits until all live nodes have all routes of this revision, at most so long. Then lets agents remove what is left over;
+    /// also if some nodes are late.
+    ///
+    /// # Errors
+    /// etcd does not answer, or another writer has begun.
+    pub async fn settle(&mut self, revision: i64, patience: Duration) -> Result<Nodes, WriteError> {
+        let begun = Instant::now();
+        loop {
+            let nodes = nodes(&self.connection, &self.space).await?;
+            let (ready, late): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|(_, report)| report.added >= revision);
+            if late.is_empty() || begun.elapsed() >= patience {
+                let value = Settled { revision }.encode();
+                self.transaction(vec![put(self.space.key(&Key::Settled), value, 0)]).await?;
+                return Ok(Nodes { ready, late });
+            }
+            self.renew().await?;
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Lets others write.
+    ///
+    /// # Errors
+    /// etcd does not answer. The lease ends by itself then.
+    pub async fn end(self) -> Result<(), WriteError> {
+        Ok(self.lease.revoke().await?)
+    }
+
+    async fn transaction(&mut self, operations: Vec<RequestOp>) -> Result<i64, WriteError> {
+        self.renew().await?;
+        let request = TxnRequest {
+            compare: vec![Compare::created_in(self.space.leader(), self.created)],
+            success: operations,
+            failure: Vec::new(),
+        };
+        let answer = self.connection.transaction(request).await?;
+        if !answer.succeeded {
+            return Err(WriteError::Fenced);
+        }
+        Ok(answer.header.map_or(0, |header| header.revision))
+    }
+
+    async fn renew(&mut self) -> Result<(), WriteError> {
+        if self.renewed.elapsed() >= RENEW {
+            self.renewed = Instant::now();
+            if !self.lease.renew().await? {
+                return Err(WriteError::Fenced);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Most nodes of a fleet that are listed.
+const NODES_MAX: usize = 100_000;
+
+/// What all nodes with a lease report. Damaged reports are those of nodes of which nothing is known.
+///
+/// # Errors
+/// etcd does not answer.
+pub async fn nodes(connection: &Connection, space: &Space) -> Result<Vec<(Label, Report)>, EtcdError> {
+    let all = connection.read_all(&space.nodes(), NODES_MAX).await?;
+    let node = |kv: crate::etcd::messages::KeyValue| {
+        let label = space.node_of(&kv.key).ok()?;
+        Some((label, Report::decode(&kv.value).unwrap_or_default()))
+    };
+    Ok(all.kvs.into_iter().filter_map(node).collect())
+}

@@ -25,11 +25,12 @@ pub mod simulated;
 mod socket;
 pub mod sync;
 pub mod tags;
+mod tls;
 pub mod transport;
 mod verify;
 
 #[cfg(feature = "tokio")]
-pub use asynchronous::{AsyncClient, AsyncFetching, AsyncGroup, AsyncPublication, CallError, Ended, Producer};
+pub use asynchronous::{AsyncClient, AsyncFetching, AsyncGroup, AsyncPublication, CallError, Ended, Member, Producer};
 pub use backoff::Backoff;
 pub use client::{Client, ClientOptions, FetchFileError, Fetching, StartError};
 pub use clock::Now;

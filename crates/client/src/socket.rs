@@ -11,6 +11,7 @@ use rustix::net::sockopt;
 use tungstenite::{Bytes, Message, WebSocket};
 
 use crate::outbox::Outbox;
+use crate::tls::Stream;
 use crate::transport::{Host, Peer, Transport};
 
 /// Maximum size of a forwarder's frame: a packet, a prefix announcement and header fields.
@@ -71,7 +72,7 @@ enum Kind {
     Unix(UnixStream, StreamBuffer),
     Tcp(TcpStream, StreamBuffer),
     Udp(UdpSocket, Box<[u8]>),
-    WebSocket(Box<WebSocket<TcpStream>>),
+    WebSocket(Box<WebSocket<Stream>>),
 }
 
 impl Socket {
@@ -96,9 +97,13 @@ impl Socket {
             Transport::WebSocket(host, path) => {
                 let (stream, local) = connect_tcp(host)?;
                 stream.set_read_timeout(Some(CONNECT_TIMEOUT))?;
-                let (socket, _) = tungstenite::client(format!("ws://{host}{path}"), stream)
-                    .map_err(|error| io::Error::other(format!("WebSocket handshake failed: {error}")))?;
-                (Kind::WebSocket(Box::new(socket)), local, None)
+                (websocket(format!("ws://{host}{path}"), Stream::Plain(stream))?, local, None)
+            }
+            Transport::SecureWebSocket(host, path, pin) => {
+                let (stream, local) = connect_tcp(host)?;
+                stream.set_read_timeout(Some(CONNECT_TIMEOUT))?;
+                let stream = Stream::encrypted(stream, host, *pin)?;
+                (websocket(format!("wss://{host}{path}"), stream)?, local, None)
             }
         };
         Ok(Socket { kind, wait: Duration::ZERO, local, mtu, is_nonblocking: false, holds_output: false })
@@ -215,7 +220,7 @@ impl Socket {
                 Kind::Unix(stream, _) => stream.set_read_timeout(Some(wait))?,
                 Kind::Tcp(stream, _) => stream.set_read_timeout(Some(wait))?,
                 Kind::Udp(socket, _) => socket.set_read_timeout(Some(wait))?,
-                Kind::WebSocket(socket) => socket.get_ref().set_read_timeout(Some(wait))?,
+                Kind::WebSocket(socket) => socket.get_ref().tcp().set_read_timeout(Some(wait))?,
             }
             self.wait = wait;
         }
@@ -250,7 +255,7 @@ mod readiness {
                 Kind::Unix(stream, _) => stream.set_nonblocking(true)?,
                 Kind::Tcp(stream, _) => stream.set_nonblocking(true)?,
                 Kind::Udp(socket, _) => socket.set_nonblocking(true)?,
-                Kind::WebSocket(socket) => socket.get_ref().set_nonblocking(true)?,
+                Kind::WebSocket(socket) => socket.get_ref().tcp().set_nonblocking(true)?,
             }
             self.is_nonblocking = true;
             Ok(())
@@ -262,7 +267,7 @@ mod readiness {
                 Kind::Unix(stream, _) => Twin::Unix(stream.try_clone()?),
                 Kind::Tcp(stream, _) => Twin::Tcp(stream.try_clone()?),
                 Kind::Udp(socket, _) => Twin::Udp(socket.try_clone()?),
-                Kind::WebSocket(socket) => Twin::Tcp(socket.get_ref().try_clone()?),
+                Kind::WebSocket(socket) => Twin::Tcp(socket.get_ref().tcp().try_clone()?),
             })
         }
 
@@ -271,6 +276,13 @@ mod readiness {
             self.holds_output || !outbox.is_empty()
         }
     }
+}
+
+/// Asks a router for a WebSocket.
+fn websocket(uri: String, stream: Stream) -> io::Result<Kind> {
+    let (socket, _) = tungstenite::client(uri, stream)
+        .map_err(|error| io::Error::other(format!("WebSocket handshake failed: {error}")))?;
+    Ok(Kind::WebSocket(Box::new(socket)))
 }
 
 /// Writes what is left of an outbox.

@@ -10,6 +10,8 @@ use thiserror::Error;
 pub const PORT: u16 = 6363;
 /// WebSocket port of NDN.
 pub const WEBSOCKET_PORT: u16 = 9696;
+/// Port of WebSocket over TLS.
+pub const SECURE_WEBSOCKET_PORT: u16 = 9697;
 /// Unix socket of the system's forwarder.
 pub const SYSTEM_SOCKET: &str = "/run/nfd/nfd.sock";
 
@@ -33,7 +35,13 @@ pub enum Transport {
     Udp(Host),
     /// `ws://host:9696/`
     WebSocket(Host, String),
+    /// `wss://host:9697/`, or `wss://host:9697/#sha256=…` for the certificate with this fingerprint.
+    SecureWebSocket(Host, String, Option<Fingerprint>),
 }
+
+/// SHA-256 of a certificate in DER form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fingerprint(pub [u8; 32]);
 
 /// A host with its port, and the address family that the URI asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +72,11 @@ impl fmt::Display for Transport {
             Transport::Tcp(host) => write!(f, "tcp{}://{host}", family(host)),
             Transport::Udp(host) => write!(f, "udp{}://{host}", family(host)),
             Transport::WebSocket(host, path) => write!(f, "ws://{host}{path}"),
+            Transport::SecureWebSocket(host, path, None) => write!(f, "wss://{host}{path}"),
+            Transport::SecureWebSocket(host, path, Some(Fingerprint(pin))) => {
+                write!(f, "wss://{host}{path}{PIN}")?;
+                pin.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
         }
     }
 }
@@ -72,7 +85,7 @@ impl fmt::Display for Transport {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "'{uri}' is not a transport: {reason}; \
-     write unix:///run/nfd/nfd.sock, tcp://host[:port], udp://host[:port] or ws://host[:port]"
+     write unix:///run/nfd/nfd.sock, tcp://host[:port], udp://host[:port], ws://host[:port] or wss://host[:port]"
 )]
 pub struct TransportError {
     uri: String,
@@ -102,11 +115,15 @@ impl FromStr for Transport {
             Some(b'6') => Some(6),
             _ => None,
         };
-        let (hostport, path) = match authority.find('/') {
+        let (hostport, path) = match authority.find(['/', '#']) {
             Some(at) => authority.split_at(at),
             None => (authority, ""),
         };
-        let default_port = if scheme == "ws" { WEBSOCKET_PORT } else { PORT };
+        let default_port = match scheme {
+            "ws" => WEBSOCKET_PORT,
+            "wss" => SECURE_WEBSOCKET_PORT,
+            _ => PORT,
+        };
         let host = parse_host(hostport, default_port, family).map_err(error)?;
         match scheme {
             "tcp" | "tcp4" | "tcp6" | "udp" | "udp4" | "udp6" if !matches!(path, "" | "/") => {
@@ -114,11 +131,31 @@ impl FromStr for Transport {
             }
             "tcp" | "tcp4" | "tcp6" => Ok(Transport::Tcp(host)),
             "udp" | "udp4" | "udp6" => Ok(Transport::Udp(host)),
+            "ws" if path.contains('#') => Err(error("only wss:// has the fingerprint of a certificate")),
             "ws" => Ok(Transport::WebSocket(host, if path.is_empty() { "/".into() } else { path.into() })),
-            "wss" => Err(error("TLS is not supported here")),
+            "wss" => {
+                let (path, pin) = match path.find(PIN) {
+                    Some(at) => (&path[..at], Some(fingerprint(&path[at + PIN.len()..]).map_err(error)?)),
+                    None => (path, None),
+                };
+                Ok(Transport::SecureWebSocket(host, if path.is_empty() { "/".into() } else { path.into() }, pin))
+            }
             _ => Err(error("the scheme is unknown")),
         }
     }
+}
+
+/// Comes before the fingerprint of a certificate.
+const PIN: &str = "#sha256=";
+
+/// Reads 64 hexadecimal digits, also with colons as `openssl x509 -fingerprint` writes them.
+fn fingerprint(text: &str) -> Result<Fingerprint, &'static str> {
+    let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b':').collect();
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let bytes = digits.chunks(2).map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?));
+    let bytes: Option<Vec<u8>> = bytes.collect();
+    let bytes = bytes.and_then(|bytes| bytes.try_into().ok()).map(Fingerprint);
+    bytes.ok_or("the fingerprint after #sha256= does not have 64 hexadecimal digits")
 }
 
 /// Parses `host`, `host:port`, `[v6]` or `[v6]:port`.
@@ -231,9 +268,20 @@ mod tests {
             ("udp6://[::1]", "udp6://[::1]:6363"),
             ("ws://localhost", "ws://localhost:9696/"),
             ("ws://localhost:80/ndn", "ws://localhost:80/ndn"),
+            ("wss://router.example", "wss://router.example:9697/"),
+            ("wss://[::1]:443/ndn", "wss://[::1]:443/ndn"),
         ] {
             assert_eq!(uri.parse::<Transport>().unwrap().to_string(), canonical);
         }
+    }
+
+    #[test]
+    fn fingerprints_are_read_as_tools_write_them() {
+        let plain = format!("wss://h:9697/#sha256={}", "ab".repeat(32));
+        let colons = format!("wss://h/#sha256={}", vec!["AB"; 32].join(":"));
+        let [plain, colons] = [&plain, &colons].map(|uri| uri.parse::<Transport>().unwrap());
+        assert_eq!(plain, colons);
+        assert_eq!(plain.to_string().parse(), Ok(colons));
     }
 
     #[test]
@@ -248,7 +296,9 @@ mod tests {
             ("tcp://h:1/x", "nothing may follow"),
             ("udp://2001:db8::1", "in brackets"),
             ("udp://[::1", "not closed"),
-            ("wss://h", "TLS"),
+            ("ws://h/#sha256=abc", "only wss"),
+            ("wss://h/#sha256=abc", "64 hexadecimal"),
+            ("wss://h/#sha256=é", "64 hexadecimal"),
             ("gopher://h", "scheme is unknown"),
         ] {
             let error = uri.parse::<Transport>().unwrap_err().to_string();

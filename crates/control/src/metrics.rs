@@ -63,6 +63,17 @@ pub struct Snapshot {
     pub audit_lost: u64,
     /// Counters of routing, which others than the control thread keep. `None`: there is no routing.
     pub routing: Option<RoutingCounts>,
+    /// The certificate of encrypted faces. `None`: there are no such faces.
+    pub certificate: Option<CertificateCounts>,
+}
+
+/// The certificate of encrypted faces at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CertificateCounts {
+    /// Its end, in seconds since the Unix epoch, if it could be read.
+    pub ends_s: Option<u64>,
+    /// How often no other certificate could be got though it was due.
+    pub failures: u64,
 }
 
 impl Snapshot {
@@ -145,6 +156,17 @@ impl Collector for Snapshot {
         to.family("advertise_failures", "Commands that it refused, or did not answer", failures)?;
         self.encode_store(&mut to)?;
         to.counter("audit_lost", "Lines that the audit log lost", self.audit_lost)?;
+        if let Some(CertificateCounts { ends_s, failures }) = self.certificate {
+            let failed = "Times that no other certificate of encrypted faces could be got though it was due";
+            to.counter("tls_certificate_failures", failed, failures)?;
+            if let Some(ends) = ends_s {
+                to.gauge(
+                    "tls_certificate_ends_seconds",
+                    "End of the certificate of encrypted faces, since 1970",
+                    ends,
+                )?;
+            }
+        }
         if let Some(routing) = &self.routing {
             routing.encode(&mut to)?;
         }

@@ -18,6 +18,8 @@ mod _byname {
     #[pymodule_export]
     use super::client::bridge::shut_down;
     #[pymodule_export]
+    use super::client::groups::{Group, Message, Messages, Peers, Update};
+    #[pymodule_export]
     use super::client::packets::{Data, Request};
     #[pymodule_export]
     use super::client::streams::{Parts, Producer, Publication};

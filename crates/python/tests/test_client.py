@@ -527,3 +527,84 @@ def test_calls_outside_of_a_loop_are_refused(router: Router) -> None:
     client = asyncio.run(byname.connect(router.unix))
     with pytest.raises(RuntimeError, match="no running event loop"):
         client._connection.close()
+
+
+async def test_a_file_is_resumed(router: Router, directory: Path) -> None:
+    content = os.urandom(300_000)
+    async with await byname.connect(router.unix) as there, await byname.connect(router.unix) as here:
+        async with await there.publish("/demo/file", content, segment_bytes=1000):
+            path = directory / "file"
+            with pytest.raises(byname.TooLarge):
+                await here.fetch_file("/demo/file", path, bytes_max=100_000)
+            assert not path.exists()
+            part = Path(f"{path}.part")
+            before = part.stat().st_size
+            assert before > 0, "what has arrived is kept"
+            digest = await here.fetch_file("/demo/file", path)
+            assert path.read_bytes() == content
+            assert digest == hashlib.sha256(content).hexdigest()
+            assert not part.exists()
+            with pytest.raises(byname.ClientError):
+                await here.fetch_file("/demo/file", directory / "none" / "file")
+
+
+async def test_members_of_a_group_hear_of_each_other(router: Router) -> None:
+    router.cli("strategy", "set", "/group", "multicast")
+    async with await byname.connect(router.unix) as one, await byname.connect(router.unix) as other:
+        alice, bob = await one.join("/group", "/alice", period=1.0), await other.join("/group", "/bob", period=1.0)
+        number = await alice.publish()
+        update = await asyncio.wait_for(anext(bob), 20)
+        assert (update.node, update.first, update.last) == ("/alice", number, number)
+        assert update.boot == alice.boot
+        assert update.name(number) == alice.name(number) == f"/alice/group/t={alice.boot}/seq={number}"
+        # Two tasks of one member: one waits, the other publishes.
+        waiting = asyncio.create_task(anext(alice))
+        await bob.publish()
+        await bob.publish()
+        heard = await asyncio.wait_for(waiting, 20)
+        assert heard.node == "/bob"
+        bob.close()
+        with pytest.raises(StopAsyncIteration):
+            await anext(bob)
+        with pytest.raises(ValueError, match="no name"):
+            await one.join("nonsense", "/alice")
+        with pytest.raises(ValueError, match="`period`"):
+            await one.join("/group", "/alice", period=-1)
+
+
+async def test_messages_go_by_tags_and_back_by_address(router: Router) -> None:
+    async with await byname.connect(router.unix) as there, await byname.connect(router.unix) as here:
+        heard, answers = await there.messages(), await here.messages()
+        await there.advertise(["concert", "classical"], ["jazz"])
+        assert all(":" in address for address in await here.addresses())
+        await here.send_to_tags(["concert", "tonight", "classical"], b"who plays?")
+        message = await asyncio.wait_for(anext(heard), 10)
+        assert (message.payload, message.by_tags) == (b"who plays?", True)
+        await message.reply(b"we do")
+        answer = await asyncio.wait_for(anext(answers), 10)
+        assert (answer.payload, answer.by_tags) == (b"we do", False)
+        await here.send_to(answer.source, b"thanks")
+        assert (await asyncio.wait_for(anext(heard), 10)).payload == b"thanks"
+        await there.withdraw(["jazz"])
+        await here.send_to_tags(["jazz"], b"nobody", limit=1)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(heard), 0.5)
+        with pytest.raises(TypeError, match="several strings"):
+            await here.send_to_tags("jazz", b"")
+        with pytest.raises(ValueError, match="at least 1"):
+            await here.send_to_tags(["jazz"], b"", limit=0)
+        with pytest.raises(ValueError):
+            await here.send_to("nowhere", b"")
+        with pytest.raises(ValueError):
+            await here.advertise([str(tag) for tag in range(33)])
+
+
+async def test_an_outage_ends_what_waits_for_too_long(router: Router) -> None:
+    async with await byname.connect(router.unix, outage=0.5) as client:
+        router.stop()
+        start = time.monotonic()
+        with pytest.raises(byname.ConnectionLost):
+            await client.express("/demo/x", lifetime=30.0)
+        assert 0.4 < time.monotonic() - start < 10
+    with pytest.raises(ValueError, match="`outage`"):
+        await byname.connect(router.unix, outage=-1.0)

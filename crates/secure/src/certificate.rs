@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
@@ -22,6 +23,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use thiserror::Error;
+
+use crate::x509;
 
 /// Longest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -83,6 +86,9 @@ pub enum CertificateError {
     /// No certificate could be made.
     #[error("cannot make a certificate: {0}")]
     Make(String),
+    /// A certificate of an authority is not what was asked for.
+    #[error("{0}")]
+    Unfit(String),
 }
 
 /// The SHA-256 hash of a certificate in DER form.
@@ -129,6 +135,8 @@ pub struct Certificate {
     fingerprint: Fingerprint,
     /// When it was made, if it was made here.
     made: Option<SystemTime>,
+    /// Its end, unless its form is odd.
+    ends: Option<SystemTime>,
 }
 
 impl Certificate {
@@ -142,15 +150,53 @@ impl Certificate {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&text)
             .collect::<Result<_, _>>()
             .map_err(|error| form(&files.certificate, "certificate", error.to_string()))?;
-        let Some(fingerprint) = chain.first().map(Fingerprint::of) else {
+        let Some(first) = chain.first() else {
             return Err(form(&files.certificate, "certificate", "there is none".to_owned()));
         };
+        let (fingerprint, ends) = (Fingerprint::of(first), x509::validity(first).map(|of| of.end));
         let key = PrivateKeyDer::from_pem_slice(&read_bounded(&files.key)?)
             .map_err(|error| form(&files.key, "private key", error.to_string()))?;
         let key = CertifiedKey::from_der(chain, key, &default_provider()).map_err(|reason| {
             CertificateError::Unusable { certificate: files.certificate.clone(), key: files.key.clone(), reason }
         })?;
-        Ok(Certificate { key: Arc::new(key), fingerprint, made: None })
+        Ok(Certificate { key: Arc::new(key), fingerprint, made: None, ends })
+    }
+
+    /// A chain and a key in PEM.
+    ///
+    /// # Errors
+    /// If they are not that, or do not belong together.
+    pub(crate) fn parse(chain: &str, key: &str) -> Result<Self, CertificateError> {
+        let fail = |error: &dyn fmt::Display| CertificateError::Unfit(error.to_string());
+        let chain: Vec<CertificateDer<'static>> =
+            CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<_, _>>().map_err(|error| fail(&error))?;
+        let first = chain.first().ok_or_else(|| fail(&"there is none"))?;
+        let (fingerprint, ends) = (Fingerprint::of(first), x509::validity(first).map(|of| of.end));
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|error| fail(&error))?;
+        let key = CertifiedKey::from_der(chain, key, &default_provider()).map_err(|error| fail(&error))?;
+        Ok(Certificate { key: Arc::new(key), fingerprint, made: None, ends })
+    }
+
+    /// Whether it has all of these names and addresses, and is valid now.
+    ///
+    /// # Errors
+    /// If not.
+    pub(crate) fn is_for(&self, names: &[String], now: SystemTime) -> Result<(), CertificateError> {
+        let fit = self.key.cert.first().ok_or("there is none".to_owned()).and_then(|first| {
+            let of = x509::validity(first).ok_or("it is not in the form of X.509")?;
+            if !(of.begin..of.end).contains(&now) {
+                return Err("it is not valid now; compare the clocks".to_owned());
+            }
+            x509::check_names(first, names)
+        });
+        fit.map_err(CertificateError::Unfit)
+    }
+
+    /// When a third of its time is left.
+    pub(crate) fn renewal(&self) -> Option<SystemTime> {
+        let of = x509::validity(self.key.cert.first()?)?;
+        let whole = of.end.duration_since(of.begin).ok()?;
+        Some(of.end - whole / 3)
     }
 
     /// Makes a key and a certificate for these names and addresses, which is valid from now on for less than 14 days.
@@ -167,7 +213,7 @@ impl Certificate {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(pair.serialize_der()));
         let key = CertifiedKey::from_der(vec![certificate], key, &default_provider())
             .map_err(|error| CertificateError::Make(error.to_string()))?;
-        Ok(Certificate { key: Arc::new(key), fingerprint, made: Some(now) })
+        Ok(Certificate { key: Arc::new(key), fingerprint, made: Some(now), ends: Some(now + VALIDITY) })
     }
 }
 
@@ -176,8 +222,10 @@ impl Certificate {
 pub struct Summary {
     /// Its hash.
     pub fingerprint: Fingerprint,
-    /// Its end, if it was made here.
+    /// Its end. `None`: it could not be read.
     pub expires: Option<SystemTime>,
+    /// How often, since the start, no other certificate could be got though it was due.
+    pub failures: u64,
 }
 
 /// The certificate of the moment, and where the next one comes from. TLS asks it in each handshake.
@@ -187,6 +235,7 @@ pub(crate) struct Current {
     /// Names for a certificate that is made here.
     names: Vec<String>,
     source: Mutex<Source>,
+    failures: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -217,7 +266,25 @@ impl Source {
 impl Current {
     pub(crate) fn open(files: Option<Files>, names: Vec<String>, now: SystemTime) -> Result<Self, CertificateError> {
         let (source, certificate) = Source::open(files, &names, now)?;
-        Ok(Current { certificate: RwLock::new(certificate), names, source: Mutex::new(source) })
+        Ok(Current {
+            certificate: RwLock::new(certificate),
+            names,
+            source: Mutex::new(source),
+            failures: AtomicU64::new(0),
+        })
+    }
+
+    /// Uses a certificate that an authority has given, unless files have been named meanwhile.
+    pub(crate) fn adopt(&self, certificate: Certificate) {
+        let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        if source.files.is_none() {
+            self.set(certificate);
+        }
+    }
+
+    /// No other certificate could be got.
+    pub(crate) fn count_failure(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Reads the certificate from these files now. `None`: from now on it is made here.
@@ -258,8 +325,8 @@ impl Current {
     }
 
     pub(crate) fn summary(&self) -> Summary {
-        let Certificate { fingerprint, made, .. } = self.certificate();
-        Summary { fingerprint, expires: made.map(|made| made + VALIDITY) }
+        let Certificate { fingerprint, ends, .. } = self.certificate();
+        Summary { fingerprint, expires: ends, failures: self.failures.load(Ordering::Relaxed) }
     }
 }
 
@@ -269,7 +336,7 @@ impl ResolvesServerCert for Current {
     }
 }
 
-fn read_bounded(path: &Path) -> Result<Vec<u8>, CertificateError> {
+pub(crate) fn read_bounded(path: &Path) -> Result<Vec<u8>, CertificateError> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes));
     read.map_err(|error| CertificateError::Read { path: path.to_owned(), error })?;
@@ -334,7 +401,8 @@ mod tests {
         write(&files.key, &one.serialize_pem());
         let now = SystemTime::now();
         let current = Current::open(Some(files.clone()), names(), now).expect("good files");
-        let summary = Summary { fingerprint: Fingerprint::of(certificate.der()), expires: None };
+        let ends = x509::validity(certificate.der()).map(|of| of.end);
+        let summary = Summary { fingerprint: Fingerprint::of(certificate.der()), expires: ends, failures: 0 };
         assert_eq!(current.summary(), summary);
         assert!(!current.look(now + VALIDITY).expect("nothing to do"), "files are their owner's");
 

@@ -32,10 +32,12 @@ use wtransport::proto::datagram::Datagram;
 use wtransport::proto::ids::QStreamId;
 use wtransport::{Connection, VarInt};
 
-use crate::certificate::Current;
+use crate::certificate::Fingerprint;
 use crate::handshakes::{Done, Handshakes};
 use crate::limits::Limits;
+use crate::network;
 use crate::peers::Known;
+use crate::shared::Shared;
 use crate::tls;
 
 /// Where web pages find packets.
@@ -69,6 +71,8 @@ pub(crate) struct Quic {
     tls: rustls::ServerConfig,
     door: Mutex<Door>,
     limits: Limits,
+    /// Whether those that are not of the network may connect.
+    strangers: bool,
     /// Ends from which connections are made, over IPv4 and over IPv6.
     clients: [OnceLock<Endpoint<Client>>; 2],
 }
@@ -88,14 +92,10 @@ fn transport() -> io::Result<QuicTransportConfig> {
 }
 
 impl Quic {
-    pub(crate) fn new(
-        current: &Arc<Current>,
-        known: &Arc<Known>,
-        door: Door,
-        limits: Limits,
-    ) -> Result<Self, rustls::Error> {
-        let tls = tls::server(current, &[WEBTRANSPORT_ALPN])?;
-        Ok(Quic { known: Arc::clone(known), tls, door: Mutex::new(door), limits, clients: Default::default() })
+    pub(crate) fn new(shared: Shared, door: Door, strangers: bool) -> Result<Self, rustls::Error> {
+        let Shared { current, known, limits } = shared;
+        let tls = tls::server(&current, &[WEBTRANSPORT_ALPN])?;
+        Ok(Quic { known, tls, door: Mutex::new(door), limits, strangers, clients: Default::default() })
     }
 
     /// A listener on this socket, and its address.
@@ -157,6 +157,15 @@ impl Quic {
             request.accept().await.map_err(io::Error::other)
         };
         let connection = timeout(self.limits.handshake_time, asked).await??;
+        let proof = async {
+            let name = network::answer(&connection, self.known.network()).await?;
+            tracing::info!(%remote, router = name, "a router of the network has connected over QUIC");
+            io::Result::Ok(())
+        };
+        tokio::pin!(proof);
+        if !self.strangers {
+            timeout(self.limits.handshake_time, &mut proof).await??;
+        }
         done.tell();
         let mtu = packet_bytes_max(&connection)?;
         let (end, port) = UnixStream::pair()?;
@@ -165,7 +174,18 @@ impl Quic {
         if !self.door.lock().unwrap_or_else(PoisonError::into_inner).let_in(guest) {
             return Err(io::Error::other("too many connections wait for a port"));
         }
-        relay(&connection, tokio::net::UnixStream::from_std(port)?).await;
+        let packets = relay(&connection, tokio::net::UnixStream::from_std(port)?);
+        // A web page proves nothing, and opens no stream.
+        let proves = async {
+            if let Err(error) = proof.await {
+                tracing::debug!(%remote, %error, "a stranger over QUIC");
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = packets => {}
+            () = proves, if self.strangers => {}
+        }
         connection.close(VarInt::from_u32(0), b"");
         Ok(())
     }
@@ -184,6 +204,7 @@ impl Quic {
         let connected = client.connect(options);
         let connection = timeout(self.limits.handshake_time, connected).await?.map_err(io::Error::other)?;
         packet_bytes_max(&connection)?;
+        timeout(self.limits.handshake_time, self.prove(&connection, remote)).await??;
         end.set_nonblocking(true)?;
         let mut port = tokio::net::UnixStream::from_std(end)?;
         // Tells the port that the face is up.
@@ -193,13 +214,32 @@ impl Quic {
         Ok(())
     }
 
+    /// Proves this router to a peer that it has connected to. A peer whose certificate is not listed must do the same.
+    async fn prove(&self, connection: &Connection, remote: SocketAddr) -> io::Result<()> {
+        let fingerprint = connection.peer_identity().and_then(|chain| {
+            let first = chain.as_slice().first()?;
+            Some(Fingerprint(*first.hash().as_ref()))
+        });
+        let is_listed = fingerprint.is_some_and(|fingerprint| self.known.lists(fingerprint));
+        match self.known.network() {
+            Some(keys) if is_listed => drop(network::introduce(connection, &keys).await?),
+            Some(keys) => {
+                let name = network::call(connection, &keys).await?;
+                tracing::info!(%remote, router = name, "connected over QUIC to a router of the network");
+            }
+            None if is_listed => {}
+            None => return Err(io::Error::other("its certificate is not among `peers` under [tls]")),
+        }
+        Ok(())
+    }
+
     fn client(&self, of: IpAddr) -> io::Result<&Endpoint<Client>> {
         let place = &self.clients[usize::from(of.is_ipv6())];
         if let Some(client) = place.get() {
             return Ok(client);
         }
         let any: IpAddr = if of.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
-        let tls = self.known.client(WEBTRANSPORT_ALPN).map_err(io::Error::other)?;
+        let tls = self.known.client(WEBTRANSPORT_ALPN, true).map_err(io::Error::other)?;
         let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
         set_buffer_sizes(&socket, SOCKET_BYTES);
         socket.set_nonblocking(true)?;

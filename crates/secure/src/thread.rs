@@ -11,10 +11,12 @@ use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::certificate::{CertificateError, Current, Files, Fingerprint, Summary};
+use crate::acme::{self, AcmeConfig};
+use crate::certificate::{CertificateError, Current, Files, Summary};
 use crate::limits::Limits;
-use crate::peers::Known;
+use crate::peers::{Known, Trusted};
 use crate::quic::Quic;
+use crate::shared::Shared;
 use crate::tls::Tls;
 
 /// Calls that may wait for the thread.
@@ -56,8 +58,12 @@ pub struct SecureConfig {
     pub files: Option<Files>,
     /// Names and addresses for a certificate that is made here.
     pub names: Vec<String>,
-    /// Certificates of routers that faces may connect to.
-    pub trusted: Vec<Fingerprint>,
+    /// An authority that gives certificates. It has no part if `files` are given.
+    pub acme: Option<AcmeConfig>,
+    /// Routers that faces may connect to.
+    pub trusted: Trusted,
+    /// Whether those that are not of the network may connect over QUIC.
+    pub quic_strangers: bool,
     /// WebSocket over TLS.
     pub tls: Service<TcpListener>,
     /// WebTransport over HTTP/3.
@@ -105,12 +111,15 @@ impl Secure {
     /// # Errors
     /// If there is no certificate, or the system does not let the thread serve these sockets.
     pub fn start(config: SecureConfig) -> Result<Self, StartError> {
-        let SecureConfig { files, names, trusted, tls, quic, limits } = config;
+        let SecureConfig { files, names, acme, trusted, quic_strangers, tls, quic, limits } = config;
         let current = Arc::new(Current::open(files, names, SystemTime::now())?);
+        let kept = acme.as_ref().and_then(|acme| acme::kept(acme, SystemTime::now()));
+        kept.into_iter().for_each(|certificate| current.adopt(certificate));
         let known = Arc::new(Known::new(trusted));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-        let of_tls = Arc::new(Tls::new(&current, &known, tls.door, limits)?);
-        let of_quic = Arc::new(Quic::new(&current, &known, quic.door, limits)?);
+        let shared = Shared { current: Arc::clone(&current), known: Arc::clone(&known), limits };
+        let of_tls = Arc::new(Tls::new(shared.clone(), tls.door)?);
+        let of_quic = Arc::new(Quic::new(shared, quic.door, quic_strangers)?);
         let (phase, mut told) = watch::channel(Phase::Waits);
         let watched = Arc::clone(&current);
         let serve = async move {
@@ -134,7 +143,10 @@ impl Secure {
             }
             tasks.spawn(make_calls(tls.calls, move |call| Arc::clone(&of_tls).connect(call)));
             tasks.spawn(make_calls(quic.calls, move |call| Arc::clone(&of_quic).connect(call)));
-            tasks.spawn(keep_current(watched));
+            tasks.spawn(keep_current(Arc::clone(&watched)));
+            if let Some(acme) = acme {
+                tasks.spawn(acme::keep(acme, acme::Bounds::default(), watched));
+            }
             let _ = told.wait_for(|phase| *phase == Phase::Ends).await;
             drop(tasks);
             for endpoint in endpoints {
@@ -157,7 +169,7 @@ impl Secure {
     ///
     /// # Errors
     /// If there is no such certificate. Then nothing has changed.
-    pub fn reload(&self, files: Option<Files>, trusted: Vec<Fingerprint>) -> Result<(), CertificateError> {
+    pub fn reload(&self, files: Option<Files>, trusted: Trusted) -> Result<(), CertificateError> {
         self.current.reload(files, SystemTime::now())?;
         self.known.set(trusted);
         Ok(())
@@ -243,7 +255,10 @@ async fn keep_current(current: Arc<Current>) {
                 let fingerprint = current.summary().fingerprint;
                 tracing::info!(%fingerprint, base64 = fingerprint.base64(), "another certificate is in use");
             }
-            Err(error) => tracing::error!("the former certificate stays in use: {error}"),
+            Err(error) => {
+                current.count_failure();
+                tracing::error!("the former certificate stays in use: {error}");
+            }
         }
     }
 }

@@ -18,8 +18,8 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use crate::certificate::Current;
 use crate::handshakes::{Done, Handshakes};
 use crate::limits::Limits;
-use crate::peers::Known;
 use crate::relay;
+use crate::shared::Shared;
 
 /// The only protocol that is offered.
 const PROTOCOL: &[u8] = b"http/1.1";
@@ -52,15 +52,10 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    pub(crate) fn new(
-        current: &Arc<Current>,
-        known: &Arc<Known>,
-        door: Door,
-        limits: Limits,
-    ) -> Result<Self, rustls::Error> {
-        let acceptor = TlsAcceptor::from(Arc::new(server(current, &[PROTOCOL])?));
-        let connector = TlsConnector::from(Arc::new(known.client(PROTOCOL)?));
-        Ok(Tls { acceptor, connector, door: Mutex::new(door), limits })
+    pub(crate) fn new(shared: Shared, door: Door) -> Result<Self, rustls::Error> {
+        let acceptor = TlsAcceptor::from(Arc::new(server(&shared.current, &[PROTOCOL])?));
+        let connector = TlsConnector::from(Arc::new(shared.known.client(PROTOCOL, false)?));
+        Ok(Tls { acceptor, connector, door: Mutex::new(door), limits: shared.limits })
     }
 
     /// Accepts connections for ever.

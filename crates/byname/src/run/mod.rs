@@ -244,7 +244,7 @@ fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: I
     let certificate = secure.as_ref().map(|secure| secure.summary().fingerprint.base64());
     let table =
         StartUp { taken, state, certificate, ..start_up(&config, args.config, bound, initial.counts(), web.as_ref()) };
-    let push = push::start(&config, &control, routing.measures())?;
+    let push = push::start(&config, &control, routing.measures(), secure.as_ref())?;
     let setup = Setup {
         config,
         source,
@@ -554,6 +554,7 @@ fn start_web(
     let listener = listener.map(TcpListener::from);
     let dashboard = dashboard::wanted(config, control, routing.map(), &mut bound.notes);
     let ask = routing.added_to(move |tell| snapshots.ask(tell));
+    let ask = ports::adds_certificate(bound.secure.as_ref(), ask);
     let mut probes = health.probes();
     probes.certificate = bound.secure.as_ref().map(ports::tells_certificate);
     match WebServer::start_on(config.metrics.listen, listener, ask, probes, dashboard) {

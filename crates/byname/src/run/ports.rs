@@ -2,10 +2,13 @@
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
 
 use anyhow::{Context, anyhow, bail};
 use byname_control::config::{self, Config};
+use byname_control::metrics::{CertificateCounts, Snapshot};
 use byname_face::ethernet::{EthernetConfig, EthernetPort};
 use byname_face::fault::FaultPort;
 #[cfg(feature = "dpdk")]
@@ -22,12 +25,14 @@ use byname_face::system::ip_socket;
 use byname_face::udp::multicast::{MulticastConfig, MulticastPort};
 use byname_face::udp::{UdpConfig, UdpPort};
 use byname_face::{FaceUri, LinkFlags, Port};
-use byname_secure::{Files, Fingerprint, Limits, Secure, SecureConfig, Service, Summary};
+use byname_secure::{AcmeConfig, Files, Limits, Secure, SecureConfig, Service, Summary, Trusted};
+use byname_web::Tell;
 use rustix::net::{SocketFlags, SocketType};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::holder::{Protocol, explain};
 use super::socket_path::Surroundings;
+use super::{routing, state};
 
 /// Seeds of faults from this one on are for ports of [`open_exclusive`].
 const EXCLUSIVE_SEEDS: u64 = 1 << 16;
@@ -412,7 +417,9 @@ fn bind_encrypted(
     let secure = Secure::start(SecureConfig {
         files,
         names,
+        acme: authority_of(config),
         trusted,
+        quic_strangers: config.faces.quic.strangers,
         tls: Service { listeners: of_tls, door: tls_door, calls: tls_calls },
         quic: Service { listeners: of_quic, door: quic_door, calls: quic_calls },
         limits: Limits { stall_time: config.faces.stream.stall_timeout, ..Limits::default() },
@@ -422,19 +429,52 @@ fn bind_encrypted(
 }
 
 /// The certificate's files, and the routers that faces may connect to.
-pub fn encryption_of(config: &Config) -> (Option<Files>, Vec<Fingerprint>) {
+pub fn encryption_of(config: &Config) -> (Option<Files>, Trusted) {
     let tls = &config.tls;
     let files = (!tls.certificate.as_os_str().is_empty())
         .then(|| Files { certificate: config.folder.join(&tls.certificate), key: config.folder.join(&tls.key) });
     // The configuration has checked their form.
-    (files, tls.peers.iter().filter_map(|peer| peer.parse().ok()).collect())
+    let certificates = tls.peers.iter().filter_map(|peer| peer.parse().ok()).collect();
+    (files, Trusted { certificates, network: routing::network_keys(config).map(Arc::new) })
+}
+
+/// The authority that gives certificates, if one is configured.
+fn authority_of(config: &Config) -> Option<AcmeConfig> {
+    let (acme, inside) = (&config.tls.acme, |path: &Path| config.folder.join(path));
+    let is_set = |path: &Path| !path.as_os_str().is_empty();
+    let folder = if is_set(&acme.folder) { Some(inside(&acme.folder)) } else { None };
+    let folder = folder.or_else(|| state::folders(config).into_iter().next().map(|state| state.join("acme")))?;
+    (!acme.directory.is_empty()).then(|| AcmeConfig {
+        directory: acme.directory.clone(),
+        contact: acme.contact.clone(),
+        names: config.tls.names.clone(),
+        folder,
+        listen: acme.listen,
+        roots: is_set(&acme.roots).then(|| inside(&acme.roots)),
+    })
+}
+
+/// Adds the certificate to the snapshots that `ask` asks for.
+pub fn adds_certificate(
+    secure: Option<&Secure>,
+    ask: impl Fn(Tell) -> bool + Send + Sync + 'static,
+) -> impl Fn(Tell) -> bool + Send + Sync + 'static {
+    let of = secure.map(Secure::teller);
+    move |tell: Tell| {
+        let certificate = of.as_ref().map(|of| {
+            let Summary { expires, failures, .. } = of();
+            let ends = expires.and_then(|ends| ends.duration_since(SystemTime::UNIX_EPOCH).ok());
+            CertificateCounts { ends_s: ends.map(|ends| ends.as_secs()), failures }
+        });
+        ask(Box::new(move |snapshot| tell(Snapshot { certificate, ..snapshot })))
+    }
 }
 
 /// What `/certificate` of the web server says.
 pub fn tells_certificate(secure: &Secure) -> Box<dyn Fn() -> String + Send + Sync> {
     let tell = secure.teller();
     Box::new(move || {
-        let Summary { fingerprint, expires } = tell();
+        let Summary { fingerprint, expires, .. } = tell();
         let expires = expires.map(|time| humantime::format_rfc3339_seconds(time).to_string());
         let told = serde_json::json!({
             "sha256": fingerprint.base64(), "fingerprint": fingerprint.to_string(), "expires": expires,

@@ -2,6 +2,7 @@
 
 use byname_control::config::Config;
 use byname_control::service::ControlHandle;
+use byname_secure::Secure;
 
 use super::routing::Measures;
 
@@ -18,7 +19,12 @@ pub enum Push {}
 /// # Errors
 /// If the system provides no thread.
 #[cfg(feature = "opentelemetry")]
-pub fn start(config: &Config, control: &ControlHandle, measures: Measures) -> anyhow::Result<Option<Push>> {
+pub fn start(
+    config: &Config,
+    control: &ControlHandle,
+    measures: Measures,
+    secure: Option<&Secure>,
+) -> anyhow::Result<Option<Push>> {
     let metrics = &config.metrics;
     if metrics.otlp.is_empty() {
         return Ok(None);
@@ -29,7 +35,8 @@ pub fn start(config: &Config, control: &ControlHandle, measures: Measures) -> an
     let config =
         byname_web::push::PushConfig { endpoint: metrics.otlp.clone(), interval: metrics.otlp_interval, instance };
     let snapshots = control.snapshots(metrics.faces);
-    Ok(Some(Push::start(config, measures.added_to(move |tell| snapshots.ask(tell)))?))
+    let ask = super::ports::adds_certificate(secure, measures.added_to(move |tell| snapshots.ask(tell)));
+    Ok(Some(Push::start(config, ask)?))
 }
 
 /// Starts nothing.
@@ -37,6 +44,6 @@ pub fn start(config: &Config, control: &ControlHandle, measures: Measures) -> an
 /// # Errors
 /// None.
 #[cfg(not(feature = "opentelemetry"))]
-pub fn start(_: &Config, _: &ControlHandle, _: Measures) -> anyhow::Result<Option<Push>> {
+pub fn start(_: &Config, _: &ControlHandle, _: Measures, _: Option<&Secure>) -> anyhow::Result<Option<Push>> {
     Ok(None)
 }

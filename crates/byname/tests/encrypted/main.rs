@@ -1,8 +1,10 @@
 //! Faces over TLS and QUIC: between routers, from programs, and under attack.
 
+mod acme;
 #[path = "../common/mod.rs"]
 mod common;
 mod handshakes;
+mod network;
 mod programs;
 
 use std::time::{Duration, Instant};
@@ -13,14 +15,20 @@ use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256};
 /// A certificate and its key in files, which go with this.
 struct Identity {
     folder: tempfile::TempDir,
+    names: Vec<String>,
     der: Vec<u8>,
     fingerprint: [u8; 32],
 }
 
 impl Identity {
     fn new() -> Identity {
+        Identity::for_names(&["router.example"])
+    }
+
+    fn for_names(names: &[&str]) -> Identity {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
         let folder = tempfile::tempdir().expect("a folder");
-        let mut identity = Identity { folder, der: Vec::new(), fingerprint: [0; 32] };
+        let mut identity = Identity { folder, names, der: Vec::new(), fingerprint: [0; 32] };
         identity.renew();
         identity
     }
@@ -28,7 +36,7 @@ impl Identity {
     /// Writes another certificate and key into the same files.
     fn renew(&mut self) {
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
-        let mut params = CertificateParams::new(vec!["router.example".to_owned()]).expect("a name");
+        let mut params = CertificateParams::new(self.names.clone()).expect("names");
         let now = std::time::SystemTime::now();
         let hour = Duration::from_secs(3600);
         (params.not_before, params.not_after) = ((now - hour).into(), (now + 24 * hour).into());

@@ -14,6 +14,7 @@ use tungstenite::{Message, WebSocket};
 use wtransport::tls::Sha256Digest;
 use wtransport::{Connection, Endpoint};
 
+use super::common::{command_at, finish};
 use super::{Identity, Listening, eventually};
 
 /// The body of what the router says over HTTP.
@@ -127,4 +128,80 @@ fn a_peer_that_does_not_read_is_closed() {
         }
     }
     eventually("the face ends", || !listening.router.ok("face list").contains("wsclient"));
+}
+
+#[test]
+fn peers_over_quic_that_read_slowly_or_open_streams_harm_nobody() {
+    let identity = Identity::new();
+    let listening = Listening::start(&identity, "");
+    let file = listening.router.path("file");
+    std::fs::write(&file, vec![7; 4 << 20]).expect("a file");
+    let put = format!("put /demo/file {} --segment-size 7800", file.display());
+    let _server = listening.router.serve(&put, "/demo/file", b"");
+    runtime().block_on(async {
+        let first = webtransport(listening.quic, "/ndn", &identity).await.expect("a session");
+        let asked = InterestBuilder::new("/demo/file".parse().expect("a name"), 1).can_be_prefix(true).encode();
+        first.send_datagram(&asked).expect("sent");
+        let before = resident_bytes(listening.router.pid());
+        // They ask for 4 MB each and take none of it: nothing here polls for datagrams. They open all the streams that they
+        // may, fill them, and leave them open.
+        let mut slow = Vec::new();
+        for peer in 0..20 {
+            let connection = webtransport(listening.quic, "/ndn", &identity).await.expect("a session");
+            for number in 0..500 {
+                let name: Name = format!("/demo/file/{number}").parse().expect("a name");
+                let nonce = peer * 1000 + number;
+                let interest = InterestBuilder::new(name, nonce).can_be_prefix(true).lifetime_ms(4000).encode();
+                if connection.send_datagram(interest).is_err() {
+                    break;
+                }
+            }
+            let mut streams = Vec::new();
+            for _ in 0..20 {
+                let opened = async { connection.open_bi().await.ok()?.await.ok() };
+                let Ok(Some((mut to, from))) = tokio::time::timeout(Duration::from_millis(50), opened).await else {
+                    break;
+                };
+                let fill = vec![0x06; 1 << 20];
+                let _ = tokio::time::timeout(Duration::from_millis(50), to.write_all(&fill)).await;
+                streams.push((to, from));
+            }
+            assert!(streams.len() < 10, "the router allows {} streams", streams.len());
+            slow.push((connection, streams));
+        }
+        let grown = resident_bytes(listening.router.pid()).saturating_sub(before);
+        assert!(grown < 64 << 20, "20 peers made the router grow by {grown} bytes");
+        // Others get what they ask for, meanwhile.
+        let other = webtransport(listening.quic, "/ndn", &identity).await.expect("a session");
+        other
+            .send_datagram(&InterestBuilder::new("/demo/file".parse().expect("a name"), 2).can_be_prefix(true).encode())
+            .expect("sent");
+        let answer = tokio::time::timeout(Duration::from_secs(10), other.receive_datagram()).await.expect("in time");
+        assert!(!answer.expect("an answer").is_empty());
+        assert!(websocket(&listening, &identity).can_write());
+    });
+}
+
+/// Memory of a process.
+fn resident_bytes(process: u32) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a number");
+    let kib = line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number");
+    kib << 10
+}
+
+#[test]
+fn tools_connect_over_tls_to_a_certificate_that_they_name() {
+    let identity = Identity::new();
+    let listening = Listening::start(&identity, "");
+    let _server = listening.router.serve("put /demo/text -", "/demo/text", b"encrypted");
+    let uri = |fingerprint: &str| format!("wss://127.0.0.1:{}/#sha256={fingerprint}", listening.wss);
+    let get = |uri: &str| finish(command_at(uri, "get /demo/text"));
+    let got = get(&uri(&identity.hexadecimal()));
+    assert_eq!((got.code, got.stdout.as_str()), (0, "encrypted"), "{}", got.stderr);
+    // Another certificate, and one that no authority vouches for.
+    for wrong in [uri(&"ab".repeat(32)), format!("wss://localhost:{}", listening.wss)] {
+        let done = get(&wrong);
+        assert!(done.code != 0 && done.stderr.contains("ertificate"), "{wrong}: {}", done.stderr);
+    }
 }

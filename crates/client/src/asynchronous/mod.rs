@@ -527,6 +527,34 @@ impl AsyncGroup {
     /// # Errors
     /// The client has ended.
     pub async fn publish(&self) -> Result<u64, Ended> {
+        self.member().publish().await
+    }
+
+    /// This member, for tasks that publish while another one waits for updates.
+    pub fn member(&self) -> Member {
+        Member { client: self.client.clone(), id: self.id, boot: self.boot }
+    }
+}
+
+/// This application in a group, from [`AsyncGroup::member`].
+#[derive(Clone)]
+pub struct Member {
+    client: AsyncClient,
+    id: GroupId,
+    boot: u64,
+}
+
+impl Member {
+    /// Boot time of this member, for the names of its publications.
+    pub fn boot(&self) -> u64 {
+        self.boot
+    }
+
+    /// Tells the group of a new publication. Returns its number.
+    ///
+    /// # Errors
+    /// The client has ended, or has left the group.
+    pub async fn publish(&self) -> Result<u64, Ended> {
         let id = self.id;
         self.client.ask(move |driver, done| driver.publish_in(id, done)).await
     }

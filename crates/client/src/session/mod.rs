@@ -19,9 +19,11 @@
 //! the queue of events is bounded by what the caller hands over before it takes them. Data waits for certificates only
 //! if it was asked for. A group's state is bounded by [`crate::sync`].
 
+mod arriving;
 mod event;
 mod interests;
 mod producers;
+mod producing;
 mod requests;
 mod tagged;
 mod transfers;
@@ -36,27 +38,19 @@ use byname_mgmt::{ControlResponse, Element};
 use byname_trust::{Signer, SignerError, Validator};
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
-use byname_wire::tagnet::is_tagnet;
-use byname_wire::tlv::types;
-use byname_wire::{Component, Data, Descriptor, Interest, NackReason, Name};
+use byname_wire::{Descriptor, Name};
 
 pub use event::{Event, Request};
 
 use crate::clock::{Now, as_ms};
-use crate::failure::ReplyError;
 use crate::fetch::{Object, Segments};
 use crate::link::{DataPacket, ExchangeError};
-use crate::management::{
-    LIFETIME, ManagementError, RegisterOptions, management_name, outcome, registration, scope, signed_by,
-};
-use crate::outbox::{Fields, Outbox, PacketTooLarge};
-use crate::publish::Publication;
-use crate::reassembly::Incoming;
+use crate::management::{LIFETIME, ManagementError, management_name, outcome, signed_by};
+use crate::outbox::{Fields, Outbox};
 use crate::signed::Replays;
 use crate::sync::Group;
-use crate::tags::Message;
 use crate::transport::Peer;
-use crate::verify::{Checker, Verdict};
+use crate::verify::Checker;
 use interests::{Interests, Purpose};
 use producers::Producers;
 use requests::Check;
@@ -293,76 +287,6 @@ impl Session {
         self.interests.len()
     }
 
-    /// Wants the Interests below a prefix, and registers it at every router. They come as [`Event::Request`]. Returns
-    /// false if the prefix is wanted already.
-    pub fn produce(&mut self, prefix: Name, options: RegisterOptions, now: Now, outbox: &mut Outbox) -> bool {
-        let is_new = self.producers.add(prefix, options, now.elapsed);
-        self.register_due(now, outbox);
-        is_new
-    }
-
-    /// Wants no Interests below this prefix any more. The router is told, and its answer does not matter.
-    pub fn withdraw_prefix(&mut self, prefix: &Name, now: Now, outbox: &mut Outbox) {
-        let was_registered = self.producers.is_registered(prefix);
-        if self.producers.remove(prefix) && was_registered {
-            let parameters = registration(prefix, RegisterOptions::default()).encode();
-            let name = management_name(scope(self.is_local()), "rib", "unregister");
-            let name = name.join(Component::generic(&parameters));
-            if let Ok(interest) = signed_by(&self.signer, name, Vec::new(), None, now.unix_ms()) {
-                outbox.push(&interest, Fields::default());
-            }
-        }
-    }
-
-    /// Whether a prefix is registered at the router.
-    pub fn is_registered(&self, prefix: &Name) -> bool {
-        self.peer.is_some() && self.producers.is_registered(prefix)
-    }
-
-    /// Answers an Interest with Data, signed by the session's key.
-    ///
-    /// # Errors
-    /// The key cannot sign, or the packet is too large.
-    pub fn reply(&mut self, request: &Request, data: &DataBuilder, outbox: &mut Outbox) -> Result<(), ReplyError> {
-        let packet = self.signer.sign_data(data)?;
-        Ok(self.reply_with(request, &packet, outbox)?)
-    }
-
-    /// Answers an Interest with a Data packet that is signed already.
-    ///
-    /// # Errors
-    /// The packet is too large.
-    pub fn reply_with(&mut self, request: &Request, packet: &[u8], outbox: &mut Outbox) -> Result<(), PacketTooLarge> {
-        PacketTooLarge::check(packet)?;
-        if self.peer.is_some() {
-            outbox.push(packet, request.fields);
-        }
-        Ok(())
-    }
-
-    /// Answers an Interest with what a publication has for it, if anything.
-    ///
-    /// # Errors
-    /// The object cannot be read or signed, or its segments are too large for a packet.
-    pub fn reply_from(
-        &mut self,
-        request: &Request,
-        publication: &mut Publication,
-        outbox: &mut Outbox,
-    ) -> Result<(), ReplyError> {
-        match publication.answer(&request.interest(), &self.signer)? {
-            Some(packet) => Ok(self.reply_with(request, packet, outbox)?),
-            None => Ok(()),
-        }
-    }
-
-    /// Refuses an Interest with a Nack.
-    pub fn refuse(&mut self, request: &Request, reason: NackReason, outbox: &mut Outbox) {
-        if self.peer.is_some() {
-            outbox.push_nack(&request.packet, reason, request.fields.pit_token);
-        }
-    }
-
     /// The session's key.
     pub fn signer(&self) -> &Signer {
         &self.signer
@@ -407,87 +331,6 @@ impl Session {
         let (module, verb, parameters) = (module.to_owned(), verb.to_owned(), parameters.to_vec());
         self.ask_for(Purpose::Command { id, module, verb, parameters }, interest, 1, now, outbox);
         Ok(())
-    }
-
-    /// Takes a packet that has arrived. Malformed ones are ignored.
-    pub fn on_packet(&mut self, incoming: &Incoming<'_>, now: Now, outbox: &mut Outbox) {
-        self.has_heard = true;
-        if is_tagnet(incoming.packet) {
-            self.events.extend(Message::decode(incoming.packet).map(Event::Message));
-        } else if let Some(reason) = incoming.nack {
-            if let Ok(interest) = Interest::decode(incoming.packet) {
-                self.on_nack(&interest, reason, now, outbox);
-            }
-        } else if incoming.packet.first() == Some(&(types::INTEREST as u8)) {
-            if let Ok(interest) = Interest::decode(incoming.packet) {
-                self.on_interest(&interest, incoming, now);
-            }
-        } else if let Ok(data) = Data::decode(incoming.packet) {
-            self.on_data(&data, incoming.congestion_mark > 0, now, outbox);
-        }
-    }
-
-    fn on_interest(&mut self, interest: &Interest<'_>, incoming: &Incoming<'_>, now: Now) {
-        if self.on_sync_interest(interest, now) {
-            return;
-        }
-        if let Some(prefix) = self.producers.prefix_of(interest.name) {
-            let fields = Fields { pit_token: incoming.pit_token, congestion_mark: incoming.congestion_mark };
-            self.events.push_back(Event::Request(Request { prefix, packet: incoming.packet.to_vec(), fields }));
-        }
-    }
-
-    fn on_data(&mut self, data: &Data<'_>, is_marked: bool, now: Now, outbox: &mut Outbox) {
-        self.checker.on_data(data, now.moment());
-        // The router sends Data once, although a transfer and an Interest may both want it.
-        self.transfers.values_mut().for_each(|transfer| transfer.on_data(data, is_marked, now.elapsed));
-        for id in self.interests.answered_by(data) {
-            // The digest of a command's answer is all that a router signs with. It comes over the router's socket.
-            let is_own = self.interests.is_to_router(id);
-            let verdict = if is_own { Verdict::Known(Ok(())) } else { self.checker.check(data, now.moment()) };
-            match verdict {
-                Verdict::Known(outcome) => {
-                    if let Some(pending) = self.interests.remove(id) {
-                        let name = data.name.to_name();
-                        let result = outcome.map(|()| DataPacket::copy(data));
-                        let result = result.map_err(|doubt| ExchangeError::Untrusted { name, doubt });
-                        self.finish(id, pending.purpose, result, now, outbox);
-                    }
-                }
-                Verdict::Waiting(check) => self.interests.hold(id, DataPacket::copy(data), check),
-            }
-        }
-        self.check_again(now, outbox);
-    }
-
-    fn on_nack(&mut self, interest: &Interest<'_>, reason: NackReason, now: Now, outbox: &mut Outbox) {
-        // Who has the answer may come back later than this application. The next try is soon enough.
-        let may_come = reason == NackReason::NoRoute && now.elapsed < self.settled_at;
-        if !may_come {
-            self.checker.on_nack(interest.name, now.moment());
-        }
-        self.transfers.values_mut().for_each(|transfer| transfer.on_nack(interest.name, reason, now.elapsed));
-        for id in self.interests.named(interest.name) {
-            if may_come && self.interests.has_tries(id) {
-                continue;
-            }
-            // The network has seen this nonce.
-            if reason == NackReason::Duplicate {
-                self.sign_again(id, now);
-            }
-            if reason == NackReason::Duplicate
-                && let Some(wire) = self.interests.try_again(id, now.elapsed)
-            {
-                outbox.push(&wire, Fields::default());
-                continue;
-            }
-            if self.interests.check_of(id).is_none()
-                && let Some(pending) = self.interests.remove(id)
-            {
-                let error = ExchangeError::Nack { name: pending.name, reason };
-                self.finish(id, pending.purpose, Err(error), now, outbox);
-            }
-        }
     }
 
     /// Does what is due: ends what waits too long, and sends again what was lost.
@@ -555,35 +398,9 @@ impl Session {
         self.peer.is_some_and(|peer| peer.is_local)
     }
 
-    /// When to repeat what the router has just been told. `None`: this connection ends with the router.
-    fn next_refresh(&self, now: Now) -> Option<Duration> {
-        // A part is random, so that many applications of a router do not repeat all at the same moment.
-        let longest = self.refresh.max(Duration::from_secs(1));
-        let pause = longest - (longest / 4).mul_f64(rand::random());
-        self.peer.filter(|peer| peer.is_datagram).map(|_| now.elapsed.saturating_add(pause))
-    }
-
     fn new_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id
-    }
-
-    fn register_due(&mut self, now: Now, outbox: &mut Outbox) {
-        let Some(Peer { is_local, .. }) = self.peer else { return };
-        while let Some((prefix, options)) = self.producers.next_due(now.elapsed) {
-            let name = management_name(scope(is_local), "rib", "register");
-            let name = name.join(Component::generic(&registration(&prefix, options).encode()));
-            match signed_by(&self.signer, name, Vec::new(), None, now.unix_ms()) {
-                Ok(interest) => {
-                    self.ask_for(Purpose::Registration(prefix), interest, 1, now, outbox);
-                }
-                Err(error) => {
-                    self.producers.on_answer(&prefix, false, None, now.elapsed);
-                    let error = ManagementError::Unsigned { command: "rib/register".to_owned(), error };
-                    self.events.push_back(Event::NotRegistered { prefix, error });
-                }
-            }
-        }
     }
 
     /// Sends Interests for certificates, and goes on with what has waited for them.

@@ -4,9 +4,10 @@ use byname_trust::validator::RequestId;
 use byname_wire::interest::InterestBuilder;
 
 use super::interests::Purpose;
-use super::{CheckId, Event, ExchangeError, InterestId, Now, Outbox, Request, Session, Verdict};
+use super::{CheckId, Event, ExchangeError, InterestId, Now, Outbox, Request, Session};
 use crate::management::{management_name, signed_by};
 use crate::signed::{RequestDoubt, key_of, signed_part};
+use crate::verify::Verdict;
 
 /// Most requests that wait for certificates.
 const CHECKS_MAX: usize = 256;

@@ -7,11 +7,12 @@ use byname_wire::name::component_type;
 use byname_wire::tagnet::Address;
 use byname_wire::{Data, Descriptor, Interest, Name};
 
-use super::{CommandId, Event, GroupId, Now, Outbox, Session, SignerError, Verdict};
+use super::{CommandId, Event, GroupId, Now, Outbox, Session, SignerError};
 use crate::management::{ManagementError, RegisterOptions};
 use crate::outbox::{Fields, PacketTooLarge};
 use crate::sync::{Group, StateVector, SyncOptions};
 use crate::tags::FanOutLimit;
+use crate::verify::Verdict;
 
 impl Session {
     /// Advertises descriptors at every router, until they are withdrawn. For each of the commands that this takes there

@@ -5,11 +5,12 @@ use std::time::Duration;
 use byname_trust::validator::RequestId;
 use byname_wire::{Data, NackReason, Name, NameRef};
 
-use super::{Event, ExchangeError, FetchId, FindId, Now, Object, Outbox, Purpose, Segments, Session, Verdict};
+use super::{Event, ExchangeError, FetchId, FindId, Now, Object, Outbox, Purpose, Segments, Session};
 use crate::fetch::discovery::{Question, questions};
 use crate::fetch::{Chunk, Discovery, FetchCounters, FetchError, FetchOptions};
 use crate::link::DataPacket;
 use crate::outbox::Fields;
+use crate::verify::Verdict;
 
 /// Tries for each question of a search.
 const SEARCH_TRIES: u32 = 2;

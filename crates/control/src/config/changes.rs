@@ -5,7 +5,7 @@
 use std::fmt::Display;
 
 use super::{
-    AuditLog, Capture, Config, DashboardSettings, Ethernet, EthernetPort, Faces, Faults, General, InitialFace,
+    Acme, AuditLog, Capture, Config, DashboardSettings, Ethernet, EthernetPort, Faces, Faults, General, InitialFace,
     InitialRoute, Log, Memif, Metrics, Multicast, Network, Quic, Rib, Routing, SecureWebSocket, Security, Source,
     State, Tables, Tags, Tcp, Threads, Tls, Trust, Udp, Unix, WebSocket, default_toml,
 };
@@ -18,6 +18,7 @@ const THREADS: &str = "threads and the queues between them are made at the start
 const SOCKETS: &str = "its sockets are opened at the start, and have connections";
 const AUDIT: &str = "the audit log is opened at the start";
 const WRAPPED: &str = "ports are wrapped at the start";
+const AUTHORITY: &str = "the authority for certificates is asked from the start on";
 const STATE: &str = "the files of the state are opened at the start";
 const DPDK: &str = "DPDK is started once";
 const DATAGRAMS: &str = "peers by UDP in Ethernet frames are told apart from those of the UDP port at the start";
@@ -109,6 +110,10 @@ pub fn changes((old, old_source): (&Config, &Source), (new, new_source): (&Confi
     let may_start = old.has_encrypted_faces() || new.tls.peers.is_empty();
     compare!(notes, "tls.", (old.tls, new.tls, applicable.tls), Tls {
         certificate => None, key => None, names => Some(SOCKETS), peers => (!may_start).then_some(SOCKETS),
+    } and acme);
+    compare!(notes, "tls.acme.", (old.tls.acme, new.tls.acme, applicable.tls.acme), Acme {
+        directory => Some(AUTHORITY), contact => Some(AUTHORITY), listen => Some(AUTHORITY), folder => Some(AUTHORITY),
+        roots => Some(AUTHORITY),
     } and);
     notes.items("[[flat]]", &old.flat, &new.flat, |flat| flat.prefix.to_string(), |_| None);
     notes.items("[[face]]", &old.initial_faces, &new.initial_faces, face_key, |_| None);
@@ -178,6 +183,7 @@ fn of_faces(notes: &mut Notes<'_>, old: &Faces, new: &Faces, applicable: &mut Fa
     } and);
     compare!(notes, "faces.quic.", (old.quic, new.quic, applicable.quic), Quic {
         listen => Some(SOCKETS), port => Some(SOCKETS), ipv4 => Some(SOCKETS), ipv6 => Some(SOCKETS),
+        strangers => Some(SOCKETS),
     } and);
     compare!(notes, "faces.stream.", (old.stream, new.stream, applicable.stream), Stream {
         queue_max => Some(SOCKETS), local_queue_max => Some(SOCKETS), queues_max => Some(SOCKETS),

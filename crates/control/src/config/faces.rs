@@ -228,11 +228,13 @@ pub struct Quic {
     pub ipv4: bool,
     /// Whether to use IPv6.
     pub ipv6: bool,
+    /// Whether those that are no routers of the network may connect.
+    pub strangers: bool,
 }
 
 impl Default for Quic {
     fn default() -> Self {
-        Quic { listen: false, port: 9698, ipv4: true, ipv6: true }
+        Quic { listen: false, port: 9698, ipv4: true, ipv6: true, strangers: true }
     }
 }
 

@@ -64,7 +64,7 @@ pub use secrets::exposure;
 pub use state::State;
 pub use tags::{ConfiguredNeighbor, ConfiguredPlace, Neighbor, PlacesError, TagEngineKind, Tags, Tree};
 pub use threads::{Threads, thread_count};
-pub use tls::Tls;
+pub use tls::{Acme, Tls};
 pub use trust::{RuleKind, Trust};
 pub use value::at_least_1;
 

@@ -94,6 +94,7 @@ fn snapshot(faces: u64) -> Snapshot {
             certificate_ends_s: Some(37),
             ..RoutingCounts::default()
         }),
+        certificate: Some(CertificateCounts { ends_s: Some(58), failures: 59 }),
     }
 }
 
@@ -152,6 +153,8 @@ fn the_text_is_openmetrics() {
         "byname_routing_packets_total{direction=\"in\",type=\"hello\"} 35",
         "byname_routing_refused_total{reason=\"untrusted\"} 36",
         "byname_routing_certificate_ends_seconds 37",
+        "byname_tls_certificate_ends_seconds 58",
+        "byname_tls_certificate_failures_total 59",
         "byname_faces_closed_total{reason=\"tcp_stalled\"} 22",
         "byname_face_out_drops_total{face=\"256\",remote=\"udp4://192.0.2.1:6363\"} 3",
     ] {

@@ -279,6 +279,7 @@ impl Management {
             store: None,
             audit_lost: self.audit.lost(),
             routing: None,
+            certificate: None,
         }
     }
 

@@ -2,8 +2,8 @@
 
 import atexit
 
-from ._byname import Data, FlatReader, FlatTable, Interest, PrefixTable, TagTable, shut_down
-from .client import Client, Parts, Producer, Publication, connect
+from ._byname import Data, FlatReader, FlatTable, Interest, Message, PrefixTable, TagTable, Update, shut_down
+from .client import Client, Group, Messages, Parts, Producer, Publication, connect
 from .errors import (
     ClientError,
     CommandRefused,
@@ -34,10 +34,13 @@ __all__ = [
     "FetchFailed",
     "FlatReader",
     "FlatTable",
+    "Group",
     "Interest",
     "InvalidFile",
     "InvalidKey",
     "InvalidValue",
+    "Message",
+    "Messages",
     "Nack",
     "NoAnswer",
     "NoSuchData",
@@ -52,6 +55,7 @@ __all__ = [
     "TagTable",
     "TooLarge",
     "Untrusted",
+    "Update",
     "connect",
 ]
 

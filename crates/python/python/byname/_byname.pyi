@@ -315,6 +315,74 @@ class Publication:
     def close(self) -> None: ...
 
 @final
+class Update:
+    """Publications of another member of a group."""
+
+    @property
+    def node(self) -> str:
+        """The member."""
+
+    @property
+    def boot(self) -> int:
+        """Its boot time, in seconds since 1970."""
+
+    @property
+    def first(self) -> int:
+        """Number of the first publication that is new."""
+
+    @property
+    def last(self) -> int:
+        """Number of the newest one."""
+
+    def name(self, number: int) -> str:
+        """The name `/<node>/<group>/t=<boot>/seq=<number>` of a publication of this member."""
+
+@final
+class Group:
+    @property
+    def boot(self) -> int: ...
+    def name(self, number: int) -> str: ...
+    def next(self) -> Future[list[Update] | None]: ...
+    def publish(self) -> Future[int]: ...
+    def close(self) -> None: ...
+
+@final
+class Message:
+    """A message by tags, or to this program's address."""
+
+    @property
+    def payload(self) -> bytes:
+        """Its content."""
+
+    @property
+    def source(self) -> str | None:
+        """The address for an answer."""
+
+    @property
+    def by_tags(self) -> bool:
+        """Whether it was addressed by tags, and not by address."""
+
+    def reply(self, payload: bytes, *, source: str | None = None) -> Future[None]:
+        """Sends to the message's source. `source` is one of this program's addresses, on the same tree."""
+
+@final
+class Messages:
+    def next(self) -> Future[Message | None]: ...
+    def close(self) -> None: ...
+
+@final
+class Peers:
+    def join(self, group: str, node: str, period: float, suppression: float, boot: int) -> Future[Group]: ...
+    def advertise(self, sets_of: Sequence[Sequence[str]]) -> Future[None]: ...
+    def withdraw(self, sets_of: Sequence[Sequence[str]]) -> Future[None]: ...
+    def addresses(self) -> Future[list[str]]: ...
+    def send_to_tags(
+        self, tags: Sequence[str], payload: bytes, limit: int | None, source: str | None
+    ) -> Future[None]: ...
+    def send_to(self, destination: str, payload: bytes, source: str | None) -> Future[None]: ...
+    def messages(self) -> Future[Messages]: ...
+
+@final
 class Connection:
     @staticmethod
     def open(
@@ -325,6 +393,8 @@ class Connection:
         key_file: _Path | None,
         anchors: Sequence[_Path],
         schema: _Path | None,
+        outage: float,
+        refresh: float,
     ) -> Future[Connection]: ...
     def express(
         self,
@@ -349,7 +419,11 @@ class Connection:
         announce: bool,
     ) -> Future[Publication]: ...
     def fetch(self, name: str, bytes_max: int, discovery: str, lifetime: float, tries: int) -> Future[bytes]: ...
+    def fetch_file(
+        self, name: str, path: _Path, bytes_max: int, lifetime: float, tries: int
+    ) -> Future[str]: ...
     def parts(self, name: str, bytes_max: int, discovery: str, lifetime: float, tries: int) -> Future[Parts]: ...
+    def peers(self) -> Peers: ...
     def close(self) -> Future[None]: ...
 
 def shut_down() -> None: ...

@@ -6,18 +6,19 @@
 
 Names are URIs (`/example/a%2Fb/v=3`). Times are seconds. Each method raises `NoAnswer`, `Nack` or another exception of
 `byname.errors`. If the router goes away, the client connects again by itself, registers its prefixes again, and sends
-again what was not answered.
+again what was not answered, for at most `outage` seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import Literal, Self
 
 from . import _byname
-from ._byname import Data, Interest
+from ._byname import Data, Interest, Message, Update
 from .errors import FetchFailed
 
 Discovery = Literal["auto", "rdr", "prefix", "none"]
@@ -29,11 +30,14 @@ async def connect(
     key: tuple[str, bytes | PathLike[str]] | None = None,
     anchors: Sequence[str | PathLike[str]] = (),
     schema: str | PathLike[str] | None = None,
+    outage: float = 60.0,
+    refresh: float = 25.0,
 ) -> Client:
     """Connects to the first of these routers that answers.
 
-    A router is a URI such as `unix:///run/nfd/nfd.sock`, `tcp://host`, `udp://host` or `ws://host`. Without one, the
-    environment names it, as for all NDN applications: `NDN_CLIENT_TRANSPORT`, `client.conf`, or the usual sockets.
+    A router is a URI such as `unix:///run/nfd/nfd.sock`, `tcp://host`, `udp://host`, `ws://host` or `wss://host`, the
+    last with the fingerprint of a certificate if it is one that no authority vouches for: `wss://host/#sha256=...`.
+    Without one, the environment names it, as for all NDN applications: `NDN_CLIENT_TRANSPORT`, `client.conf`, or the usual sockets.
 
     `key` signs Data and commands: its name, and the private key as PKCS#8, in bytes (DER) or in a file (DER or PEM), as
     `byname key make` writes it. Without one, Data has a digest, which tells changed content and nothing else.
@@ -41,6 +45,10 @@ async def connect(
     `anchors` are files of certificates, as `byname key` and `ndnsec cert-dump` write them. With them, Data is trusted
     only if it is signed by a key that one of them vouches for, directly or by other certificates, which the client
     fetches. Each may sign what is below its identity, or what `schema` says, a file in LightVerSec.
+
+    While the connection is gone, Interests and transfers wait for another one for at most `outage` seconds
+    (`math.inf`: for ever) without any progress, and then raise `ConnectionLost`. Over UDP, nothing tells that a router
+    has restarted; there, prefixes are registered again every `refresh` seconds.
     """
     key_name, private_key, key_file = None, None, None
     if key is not None:
@@ -49,7 +57,7 @@ async def connect(
             private_key = secret
         else:
             key_file = secret
-    opening = _byname.Connection.open(routers, reconnect, key_name, private_key, key_file, anchors, schema)
+    opening = _byname.Connection.open(routers, reconnect, key_name, private_key, key_file, anchors, schema, outage, refresh)
     return Client(await opening)
 
 
@@ -58,6 +66,7 @@ class Client:
 
     def __init__(self, connection: _byname.Connection) -> None:
         self._connection = connection
+        self._peers = connection.peers()
 
     async def express(
         self,
@@ -124,6 +133,21 @@ class Client:
         """As `fetch`, for objects that are larger than memory: returns their segments, in order, as they arrive."""
         return Parts(await self._connection.parts(name, bytes_max, discovery, lifetime, tries))
 
+    async def fetch_file(
+        self,
+        name: str,
+        path: str | PathLike[str],
+        *,
+        bytes_max: int = (1 << 64) - 2,
+        lifetime: float = 4.0,
+        tries: int = 15,
+    ) -> str:
+        """Fetches the newest version of an object into a file, and returns its SHA-256 in hexadecimal.
+
+        Until it is complete, it is in `PATH.part`. The next call goes on from there, also in another process.
+        """
+        return await self._connection.fetch_file(name, path, bytes_max, lifetime, tries)
+
     async def publish(
         self,
         name: str,
@@ -149,6 +173,45 @@ class Client:
             await self._connection.publish(name, held, file, segment_bytes, freshness, version, announce)
         )
 
+    async def join(
+        self, group: str, node: str, *, period: float = 30.0, suppression: float = 0.2, boot: int = 0
+    ) -> Group:
+        """Becomes the member `node` of a group that synchronizes its publications (State Vector Sync).
+
+        Routers must send the group's Interests to all members, by the strategy multicast. A member without news tells
+        its state every `period` seconds. `boot` is that of an earlier run whose publications are still there; 0: now.
+        """
+        return Group(group, node, await self._peers.join(group, node, period, suppression, boot))
+
+    async def advertise(self, *sets_of: Iterable[str]) -> None:
+        """Wants the messages whose tags include all of one of these sets. `messages` brings them."""
+        await self._peers.advertise([_tags(tags) for tags in sets_of])
+
+    async def withdraw(self, *sets_of: Iterable[str]) -> None:
+        """Wants these no more."""
+        await self._peers.withdraw([_tags(tags) for tags in sets_of])
+
+    async def addresses(self) -> list[str]:
+        """Returns this program's addresses, one on each of the router's trees. They end with the connection."""
+        return await self._peers.addresses()
+
+    async def send_to_tags(
+        self, tags: Iterable[str], payload: bytes, *, limit: int | None = None, source: str | None = None
+    ) -> None:
+        """Sends to those that advertised a subset of these tags: at most `limit` programs, or all.
+
+        `source` is one of this program's addresses, to which answers go. The network may lose messages.
+        """
+        await self._peers.send_to_tags(_tags(tags), payload, limit, source)
+
+    async def send_to(self, destination: str, payload: bytes, *, source: str | None = None) -> None:
+        """Sends to an address. `source` is one of this program's addresses, on the same tree."""
+        await self._peers.send_to(destination, payload, source)
+
+    async def messages(self) -> Messages:
+        """Returns the messages that arrive from now on. An earlier result gets no more."""
+        return Messages(await self._peers.messages())
+
     async def close(self) -> None:
         """Closes the connection. What waits for something raises `ConnectionLost`."""
         await self._connection.close()
@@ -160,6 +223,12 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _tags(tags: Iterable[str]) -> list[str]:
+    if isinstance(tags, str):
+        raise TypeError(f"tags are several strings, such as [{tags!r}], and not one")
+    return list(tags)
 
 
 class _Closing:
@@ -258,3 +327,63 @@ class Publication(_Closing):
     def close(self) -> None:
         """Withdraws it."""
         self._publication.close()
+
+
+class Group(_Closing):
+    """A group that synchronizes: `async for update in group` tells what other members have published."""
+
+    def __init__(self, name: str, node: str, group: _byname.Group) -> None:
+        self.group = name
+        """The group's name."""
+        self.node = node
+        """The name of this member."""
+        self._group = group
+        self._arrived: deque[Update] = deque()
+
+    @property
+    def boot(self) -> int:
+        """Boot time of this member in seconds since 1970, which is in the names of its publications."""
+        return self._group.boot
+
+    def name(self, number: int) -> str:
+        """The name `/<node>/<group>/t=<boot>/seq=<number>` of a publication of this member."""
+        return self._group.name(number)
+
+    async def publish(self) -> int:
+        """Tells the group of a new publication, and returns its number. Serve its name before."""
+        return await self._group.publish()
+
+    def __aiter__(self) -> AsyncIterator[Update]:
+        return self
+
+    async def __anext__(self) -> Update:
+        while not self._arrived:
+            updates = await self._group.next()
+            if updates is None:
+                raise StopAsyncIteration
+            self._arrived.extend(updates)
+        return self._arrived.popleft()
+
+    def close(self) -> None:
+        """Leaves the group, and ends the iteration."""
+        self._group.close()
+
+
+class Messages(_Closing):
+    """The messages that arrive: `async for message in messages`. Those that nobody takes are dropped once 256 wait."""
+
+    def __init__(self, messages: _byname.Messages) -> None:
+        self._messages = messages
+
+    def __aiter__(self) -> AsyncIterator[Message]:
+        return self
+
+    async def __anext__(self) -> Message:
+        message = await self._messages.next()
+        if message is None:
+            raise StopAsyncIteration
+        return message
+
+    def close(self) -> None:
+        """Ends the iteration."""
+        self._messages.close()

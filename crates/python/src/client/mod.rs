@@ -2,6 +2,7 @@
 
 pub mod bridge;
 mod errors;
+pub mod groups;
 pub mod packets;
 pub mod streams;
 mod trust;
@@ -96,6 +97,8 @@ impl Connection {
         key_file: Option<PathBuf>,
         anchors: Vec<PathBuf>,
         schema: Option<PathBuf>,
+        outage: f64,
+        refresh: f64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let transport =
             |uri: &String| uri.parse::<Transport>().map_err(|error| PyValueError::new_err(error.to_string()));
@@ -113,6 +116,10 @@ impl Connection {
             };
             options.session.signer = trust::signer(name(&key_name)?, &pkcs8)?;
         }
+        let is_endless = outage == f64::INFINITY;
+        options.session.outage_max =
+            if is_endless { Duration::MAX } else { Duration::from_millis(ms("outage", outage)?) };
+        options.session.refresh = Duration::from_millis(ms("refresh", refresh)?);
         options.session.validator = trust::validator(&anchors, schema.as_deref())?;
         future(py, async move {
             let client = AsyncClient::connect(options).await;
@@ -216,6 +223,20 @@ impl Connection {
         })
     }
 
+    fn fetch_file<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        path: PathBuf,
+        bytes_max: u64,
+        lifetime: f64,
+        tries: u32,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (client, name) = (self.0.clone(), self::name(name)?);
+        let options = fetch_options(bytes_max, lifetime, tries)?;
+        future(py, async move { client.fetch_file(&name, &path, options).await.map_err(|error| call_error(&error)) })
+    }
+
     fn parts<'py>(
         &self,
         py: Python<'py>,
@@ -230,6 +251,10 @@ impl Connection {
             let (name, source) = opened.await?;
             Ok(Parts::new(name.to_string(), source))
         })
+    }
+
+    fn peers(&self) -> groups::Peers {
+        groups::Peers(self.0.clone())
     }
 
     fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

@@ -12,18 +12,18 @@ use super::errors::part_error;
 use super::packets::Request;
 
 /// Something that is read item by item, and can be closed while a task waits for the next one.
-struct Stream<T> {
+pub(super) struct Stream<T> {
     source: AsyncMutex<Option<T>>,
     closing: Notify,
 }
 
 impl<T> Stream<T> {
-    fn new(source: T) -> Arc<Self> {
+    pub(super) fn new(source: T) -> Arc<Self> {
         Arc::new(Stream { source: AsyncMutex::new(Some(source)), closing: Notify::new() })
     }
 
     /// The next item. `None`: there are no more, or this is closed.
-    async fn next<I>(&self, next: impl AsyncFnOnce(&mut T) -> Option<I>) -> Option<I> {
+    pub(super) async fn next<I>(&self, next: impl AsyncFnOnce(&mut T) -> Option<I>) -> Option<I> {
         let mut source = self.source.lock().await;
         let open = source.as_mut()?;
         let item = tokio::select! {
@@ -36,7 +36,7 @@ impl<T> Stream<T> {
         item
     }
 
-    fn close(&self) {
+    pub(super) fn close(&self) {
         match self.source.try_lock() {
             Ok(mut source) => *source = None,
             // A task that waits for an item closes.

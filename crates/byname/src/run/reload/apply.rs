@@ -15,7 +15,7 @@ use byname_forward::FaceId;
 use byname_web::WebServer;
 
 use super::super::initial::{Initial, OwnFace, create_or_find, faces, routes, with_face};
-use super::super::ports::{encryption_of, tells_certificate};
+use super::super::ports::{adds_certificate, encryption_of, tells_certificate};
 use super::super::trees::Joining;
 use super::super::{dashboard, push, routing, state};
 use super::{Router, Target};
@@ -106,6 +106,7 @@ impl Router {
         let measures = self.setup.routing.measures();
         let dashboard = dashboard::wanted(config, &self.control, measures.map(), &mut notes);
         let ask = measures.added_to(move |tell| snapshots.ask(tell));
+        let ask = adds_certificate(self.setup.secure.as_ref(), ask);
         let mut probes = self.setup.health.probes();
         probes.certificate = self.setup.secure.as_ref().map(tells_certificate);
         let mut web = WebServer::start_on(config.metrics.listen, None, ask, probes, dashboard)?;
@@ -409,7 +410,10 @@ impl Steps<'_> {
                 }
             }
         }
-        let pushing = || push::start(new, &self.router.control, self.router.setup.routing.measures());
+        let pushing = || {
+            let setup = &self.router.setup;
+            push::start(new, &self.router.control, setup.routing.measures(), setup.secure.as_ref())
+        };
         match started.and_then(|web| Ok((web, pushing()?))).context("[metrics]") {
             Ok((web, push)) => {
                 self.router.stop_web(process);

@@ -220,7 +220,8 @@ fn schema(config: &Config) -> anyhow::Result<Arc<Schema>> {
     Ok(Arc::new(Schema::load(&path).with_context(|| format!("the trust schema {}", path.display()))?))
 }
 
-/// The trust schema of ndn-dv for a network with this name. It judges names without version and segment.
+/// The trust schema of ndn-dv for a network with this name, and a rule for proofs over QUIC ([`super::links`]). It judges
+/// names without version and segment.
 fn schema_of_dv(network: &Name, protocol: RoutingProtocol) -> String {
     let group = match protocol {
         RoutingProtocol::Main => "PFS",
@@ -234,6 +235,7 @@ fn schema_of_dv(network: &Name, protocol: RoutingProtocol) -> String {
 #router: #network/router
 #said: /"localhop"/#router/"32=DV"/"32=ADV"/_ <= #router_cert
 #prefixes: #network/"32=DV"/"32={group}"/#router/_/_ <= #router_cert
+#link: #router/"32=DV"/"32=LINK"/_ <= #router_cert
 #network_cert: #network/#KEY
 #router_cert: #router/"32=DV"/#KEY <= #network_cert
 #KEY: "KEY"/_/_/_

@@ -17,6 +17,7 @@ mod commands;
 mod faces;
 mod identity;
 mod link;
+mod links;
 mod measures;
 mod options;
 mod places;
@@ -46,6 +47,7 @@ use self::checks::Checks;
 use self::commands::Commands;
 use self::identity::Identity;
 use self::link::Link;
+pub use self::links::network_keys;
 pub use self::measures::Measures;
 pub use self::options::RoutingArgs;
 

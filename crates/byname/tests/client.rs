@@ -199,6 +199,7 @@ fn producer_over(transport: Transport) -> (ClientOptions, Name) {
         Transport::Tcp(_) => "tcp",
         Transport::Udp(_) => "udp",
         Transport::WebSocket(..) => "websocket",
+        Transport::SecureWebSocket(..) => "wss",
     };
     let mut options = options(transport);
     options.session.signer = Signer::hmac(name("/net/alice/KEY/1"), SECRET);

@@ -40,8 +40,8 @@ pub enum Transport {
 }
 
 /// SHA-256 of a certificate in DER form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fingerprint(pub [u8; 32]);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fingerprint(pub Box<[u8; 32]>);
 
 /// A host with its port, and the address family that the URI asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,7 +154,7 @@ fn fingerprint(text: &str) -> Result<Fingerprint, &'static str> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let bytes = digits.chunks(2).map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?));
     let bytes: Option<Vec<u8>> = bytes.collect();
-    let bytes = bytes.and_then(|bytes| bytes.try_into().ok()).map(Fingerprint);
+    let bytes = bytes.and_then(|bytes| bytes.try_into().ok()).map(Box::new).map(Fingerprint);
     bytes.ok_or("the fingerprint after #sha256= does not have 64 hexadecimal digits")
 }
 

@@ -171,7 +171,7 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Record> 
     let (loaded, memory_bytes) = growth(|| network.load(&sets, |done| bar.set_position(done)))?;
     bar.finish_and_clear();
     let (descriptors, told, bytes_to_neighbor) = (network.routing.len(), network.told, network.bytes_to_first);
-    let known_to_neighbor = options.known.then(|| network.known_to_first.len());
+    let known_to_neighbor = options.known.then_some(network.known_to_first.len());
     let changing = progress.spinner("single descriptors come and go");
     let times = network.change(&sets)?;
     changing.finish_and_clear();

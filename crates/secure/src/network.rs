@@ -47,13 +47,18 @@ impl Side {
     }
 }
 
+/// Makes a message that signs a binding, or says why it cannot.
+pub type Prove = Box<dyn Fn(&Binding) -> Result<Vec<u8>, String> + Send + Sync>;
+/// Returns who signed a binding in a message, or says why that is nobody.
+pub type Check = Box<dyn Fn(&[u8], &Binding) -> Result<String, String> + Send + Sync>;
+
 /// Signs for this router, and judges others.
 pub struct NetworkKeys {
     /// A message that signs the binding of this router's side. Must not wait.
-    pub prove: Box<dyn Fn(&Binding) -> Result<Vec<u8>, String> + Send + Sync>,
+    pub prove: Prove,
     /// The name of the router that signed the binding of its side; an error says why it is none of the network. Must not
     /// wait. The message may be any bytes.
-    pub check: Box<dyn Fn(&[u8], &Binding) -> Result<String, String> + Send + Sync>,
+    pub check: Check,
 }
 
 /// The bytes of this connection for a side.

@@ -174,7 +174,7 @@ fn peers_over_quic_that_read_slowly_or_open_streams_harm_nobody() {
         // Others get what they ask for, meanwhile.
         let other = webtransport(listening.quic, "/ndn", &identity).await.expect("a session");
         other
-            .send_datagram(&InterestBuilder::new("/demo/file".parse().expect("a name"), 2).can_be_prefix(true).encode())
+            .send_datagram(InterestBuilder::new("/demo/file".parse().expect("a name"), 2).can_be_prefix(true).encode())
             .expect("sent");
         let answer = tokio::time::timeout(Duration::from_secs(10), other.receive_datagram()).await.expect("in time");
         assert!(!answer.expect("an answer").is_empty());

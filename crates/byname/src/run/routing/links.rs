@@ -66,7 +66,7 @@ impl Here {
 
     fn check(&self, message: &[u8], binding: &Binding) -> anyhow::Result<String> {
         let identity = self.identity()?;
-        router_of(&identity, &self.config.routing.network, message, binding)
+        router_of(&identity, message, binding)
     }
 }
 
@@ -79,7 +79,7 @@ fn proof(identity: &Identity, router: &Name, binding: &Binding) -> anyhow::Resul
 }
 
 /// The router that proves itself with this message.
-fn router_of(identity: &Identity, network: &Name, message: &[u8], binding: &Binding) -> anyhow::Result<String> {
+fn router_of(identity: &Identity, message: &[u8], binding: &Binding) -> anyhow::Result<String> {
     let len = tlv::element_len(message, message.len())?.filter(|len| *len < message.len());
     let len = len.ok_or_else(|| anyhow::anyhow!("the proof is cut"))?;
     let (proof, certificate) = (Data::decode(&message[..len])?, Certificate::decode(&message[len..])?);
@@ -89,7 +89,7 @@ fn router_of(identity: &Identity, network: &Name, message: &[u8], binding: &Bind
         && name.component(-2) == Some(LINK);
     anyhow::ensure!(is_bound, "the proof is of another connection");
     let now = Moment { ms: 0, unix_ms: unix_ms() };
-    let mut validator = identity.validator(network)?.with_certificates([certificate]);
+    let mut validator = identity.validator().with_certificates(identity.served().cloned().chain([certificate]));
     match validator.begin(&Signed::data(&proof), DomainSet::one(0), Origin::default(), now) {
         Begun::Done(outcome) => {
             outcome.map(|_| name.prefix(name.len() - COMPONENTS).to_name().to_string()).map_err(Into::into)

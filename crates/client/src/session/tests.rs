@@ -9,13 +9,15 @@ mod unsendable;
 use std::time::Duration;
 
 use byname_mgmt::{ControlParameters, ControlResponse};
-use byname_wire::NackReason;
 use byname_wire::data::DataBuilder;
 use byname_wire::name::component_type;
+use byname_wire::{Component, Interest, NackReason};
 
 use super::*;
 use crate::fetch::Discovery;
 use crate::interest;
+use crate::management::RegisterOptions;
+use crate::reassembly::Incoming;
 use router::{Host, Reply, data, name, ok};
 
 const SECOND: Duration = Duration::from_secs(1);

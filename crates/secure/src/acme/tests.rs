@@ -197,8 +197,11 @@ fn directory(own: &str) -> String {
     json("200 OK", &format!("{{{}}}", ["newNonce", "newAccount", "newOrder"].map(page).join(",")))
 }
 
+/// Makes an answer of a hostile authority.
+type Answer = fn(&str, &str) -> String;
+
 /// What an authority does, and what the error must say.
-const HOSTILE: [(fn(&str, &str) -> String, &str); 11] = [
+const HOSTILE: [(Answer, &str); 11] = [
     (|_, _| "...".to_owned(), "does not answer in time"),
     (|_, _| "HTTP/1.1 200 OK\r\n\r\n{...".to_owned(), "length limit exceeded"),
     (|_, _| "HTTP/1.1 200 OK\r\nA: ...".to_owned(), "too large"),

@@ -325,10 +325,11 @@ impl<'a> Network<'a> {
                 if self.routing.len() > before {
                     times.record(took.as_nanos() as u64)?;
                     came.push((descriptor, number));
-                } else {
-                    // Somebody had it already, and perhaps the same neighbour. It stays with that one.
-                    continue;
+                } else if came.iter().any(|(other, of)| *other == descriptor && *of != number) {
+                    // Another neighbour had it just now.
+                    self.withdraw(number, &list_of(&descriptor))?;
                 }
+                // Otherwise somebody has had it from the beginning, and perhaps the same neighbour. It stays with that one.
             }
             for (descriptor, number) in came {
                 times.record(self.withdraw(number, &list_of(&descriptor))?.as_nanos() as u64)?;

@@ -180,6 +180,11 @@ class Fetches(threading.Thread):
         wait_until(lambda: self.whole >= wanted, f"objects after {what}", wait_s)
 
 
+def kill(router: AnyRouter) -> None:
+    router.process.send_signal(signal.SIGKILL)
+    router.process.wait()
+
+
 @needs_ndnd
 @pytest.mark.netns
 @pytest.mark.long
@@ -217,8 +222,7 @@ def test_files_through_all_faults(directory: Path) -> None:
             third.stop()
             fetching.go_on("a router has stopped", 20)
             third.start()
-            second.process.send_signal(signal.SIGKILL)
-            second.process.wait()
+            kill(second)
             fetching.go_on("a router was killed", 20)
             second.start()
             fetching.go_on("both are back", 20)
@@ -246,19 +250,24 @@ def test_files_through_all_faults(directory: Path) -> None:
 @pytest.mark.long
 def test_ring_of_three_each_through_all_faults(directory: Path) -> None:
     """byname and ndnd take turns. Stock clients fetch in both directions, all the while, as each link is cut and healed, each
-    router between restarts, one of byname is killed, and both prefixes are withdrawn and announced again."""
+    router between ends in order or by kill and starts again, and both prefixes are withdrawn and announced again."""
     raw = os.urandom(100_000)
     source = directory / "object"
     source.write_bytes(raw)
     # byname's routers name ndnd's: a router of ndnd closes its face to a neighbour that it cannot send to, for good.
     edges = [(0, 1), (2, 1), (2, 3), (4, 3), (4, 5), (0, 5)]
     with network(directory, ["byname", "ndnd"] * 3, edges, caches=False) as net:
-        ours, theirs = net.routers[0], net.routers[3]
+        ours, theirs, killed = net.routers[0], net.routers[3], net.routers[4]
+        wanted = {"/app/ours", "/app/theirs"}
         both = [Fetches(ours, "/app/theirs", raw), Fetches(theirs, "/app/ours", raw)]
 
         def go_on(what: str) -> None:
             for fetching in both:
                 fetching.go_on(f"{what}, at {fetching.router.name}", SYNC_S, 2)
+
+        def prefixes() -> set[str]:
+            told = killed.cli("routing", "prefixes").stdout
+            return {prefix for prefix in wanted if prefix in told}
 
         @contextlib.contextmanager
         def producers() -> Iterator[None]:
@@ -276,22 +285,16 @@ def test_ring_of_three_each_through_all_faults(directory: Path) -> None:
                 go_on(f"{near} and {far} are cut")
                 net.set_link(near, far, up=True)
                 go_on(f"{near} and {far} are healed")
-            for between in (1, 2, 4, 5):
-                net.routers[between].stop()
-                go_on(f"{between} has stopped")
-                net.routers[between].start()
-                go_on(f"{between} is back")
-            killed = net.routers[2].process
-            killed.send_signal(signal.SIGKILL)
-            killed.wait()
-            go_on("a router was killed")
-            net.routers[2].start()
-            go_on("it is back")
-
-        def is_gone() -> bool:
-            told = run(net.routers[2], str(binary()), "routing", "prefixes").stdout.decode()
-            return "/app/ours" not in told and "/app/theirs" not in told
-        wait_until(is_gone, "withdrawn prefixes", SYNC_S)
+            for between in net.routers[1:3] + net.routers[4:]:
+                if between is killed:
+                    kill(between)
+                else:
+                    between.stop()
+                go_on(f"{between.name} has ended")
+                between.start()
+                go_on(f"{between.name} is back")
+            wait_until(lambda: prefixes() == wanted, "prefixes", SYNC_S)
+        wait_until(lambda: not prefixes(), "withdrawn prefixes", SYNC_S)
         with producers():
             go_on("the prefixes are back")
             for fetching in both:
@@ -309,16 +312,14 @@ def test_stale_routes_after_a_kill(directory: Path) -> None:
         first, last = net.routers
         with client(last, str(binary()), "ping-server", "--announce", "/app/last"):
             wait_until(lambda: answers(first, "/app/last"), "a ping", 20)
-            first.process.send_signal(signal.SIGKILL)
-            first.process.wait()
+            kill(first)
             net.set_link(0, 1, up=False)
             first.start()
             # Nobody can have told it.
             assert "/app/last" in first.cli("route", "list").stdout
             net.set_link(0, 1, up=True)
             wait_until(lambda: answers(first, "/app/last"), "a ping after the restart", 20)
-            first.process.send_signal(signal.SIGKILL)
-            first.process.wait()
+            kill(first)
             net.set_link(0, 1, up=False)
             first.start()
             assert "/app/last" in first.cli("route", "list").stdout
@@ -331,7 +332,7 @@ def test_stale_routes_after_a_kill(directory: Path) -> None:
 @pytest.mark.long
 def test_links_that_come_back_and_links_that_flap(directory: Path) -> None:
     """A link that was down costs more until hold-down is over, and for longer if it flaps. The way round is used meanwhile."""
-    with network(directory, ["byname"] * 3, RING[3], routing='hold_down = "4 s"\n') as net:
+    with network(directory, ["byname"] * 3, RING[3], routing='hold_down = "3 s"\n') as net:
         near, far = net.routers[0], net.routers[2]
 
         def link() -> dict:
@@ -361,7 +362,7 @@ def test_links_that_come_back_and_links_that_flap(directory: Path) -> None:
                 if link()["damped_ms"]:
                     break
             # After hold-down, it is still left alone.
-            time.sleep(5)
+            time.sleep(4)
             damped = link()
             assert damped["damped_ms"] and not damped["used"] and not is_direct(), damped
             assert "flaps, and costs more" in near.log()

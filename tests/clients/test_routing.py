@@ -89,14 +89,16 @@ def test_poisoned_prefixes_of_a_router_of_ndnd(directory: Path) -> None:
     source.write_bytes(raw)
     with network(directory, ["byname", "byname", "ndnd"], [(0, 1), (1, 2)], with_keys=True, bound=["/video"]) as net:
         first, middle, poisoner = net.routers
+        refused = [{"router": f"{NETWORK}/{poisoner.name}", "prefix": "/bank"}]
         with client(poisoner, NDND, "put", "--expose", "/video/x", stdin=source), \
                 client(poisoner, NDND, "put", "--expose", "/bank", stdin=source):
             for router in (first, middle):
                 wait_until(lambda: fetches(router, "/video/x", raw), f"/video/x at {router.name}", SYNC_S)
-                def refused() -> list[dict]:
+
+                def is_refused() -> bool:
                     told = router.cli("routing", "explain", "/bank/login", "--json").stdout
-                    return json.loads(told)["outside_rights"]
-                wait_until(lambda: refused() == [{"router": f"{NETWORK}/{poisoner.name}", "prefix": "/bank"}], "refusal", SYNC_S)
+                    return json.loads(told)["outside_rights"] == refused
+                wait_until(is_refused, "refusal", SYNC_S)
                 assert "/bank" not in router.cli("routing", "prefixes").stdout
                 assert not fetches(router, "/bank", raw)
 

@@ -44,6 +44,7 @@ class NdndRouter:
         self.directory, self.name, self.netns, self.port = directory, name, netns, 6363
         self.socket_path = directory / f"{name}.sock"
         self.neighbours: list[str] = []
+        self.caches = True
         self.keys: Path | None = None
         self.processes: list[subprocess.Popen[bytes]] = []
 
@@ -73,6 +74,8 @@ class NdndRouter:
                 "websocket": {"enabled": False},
             },
             "fw": {"threads": 1},
+            # Nothing is cached where a test wants each fetch to go through the network.
+            "tables": {"content_store": {"capacity": 1024, "admit": self.caches, "serve": self.caches}},
         })
         wait_until(self.socket_path.exists, "ndnd's socket", 10)
         trust = {"keychain": "insecure", "trust_anchors": []}
@@ -112,13 +115,15 @@ class BynameRouter(Router):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.neighbours: list[str] = []
+        # Further settings of [routing].
+        self.routing = ""
         self.keys: Path | None = None
 
     def config(self) -> str:
         trust = f'keys = "{self.keys}"' if self.keys else "insecure = true"
         routing = (
             f'[routing]\nnetwork = "{NETWORK}"\nname = "{NETWORK}/{self.name}"\n{trust}\nmulticast = false\n'
-            f'advertise_interval = "{ADVERTISE_MS} ms"\ndead_interval = "{DEAD_MS} ms"\n'
+            f'advertise_interval = "{ADVERTISE_MS} ms"\ndead_interval = "{DEAD_MS} ms"\n{self.routing}'
         )
         links = "".join(f'[[routing.neighbor]]\nface = "{uri.replace("udp:", "udp4:")}"\n' for uri in self.neighbours)
         return super().config() + routing + links
@@ -256,8 +261,9 @@ def pem(base64_text: bytes) -> bytes:
     return piped(NDND, "sec", "pem-encode", stdin=base64.b64decode(base64_text))
 
 
-def keys_for(directory: Path, kinds: list[str], names: list[str]) -> Path:
-    """Folders with keys of these routers, by one anchor. Routers of ndnd have keys that ndnd has made."""
+def keys_for(directory: Path, kinds: list[str], names: list[str], bound: list[str]) -> Path:
+    """Folders with keys of these routers, by one anchor. Routers of ndnd have keys that ndnd has made; their certificates
+    bind these prefixes."""
     folder, anchor = directory / "keys", ("--folder", str(directory / "anchor"))
     key = (str(binary()), "key", *anchor)
     piped(*key, "anchor", NETWORK)
@@ -270,7 +276,8 @@ def keys_for(directory: Path, kinds: list[str], names: list[str]) -> Path:
         secret, request = own / "router.key", directory / f"{name}.request"
         secret.write_bytes(piped(NDND, "sec", "keygen", f"{NETWORK}/{name}/32=DV", "ed25519"))
         request.write_bytes(piped(NDND, "sec", "sign-cert", str(secret), stdin=secret.read_bytes()))
-        (own / "router.cert").write_bytes(pem(piped(*key, "sign", str(request))))
+        announce = [word for prefix in bound for word in ("--announce", prefix)]
+        (own / "router.cert").write_bytes(pem(piped(*key, "sign", str(request), *announce)))
         (own / "anchor.cert").write_bytes(pem(piped(*key, "show", NETWORK, "--certificate")))
     return folder
 
@@ -279,17 +286,20 @@ def keys_for(directory: Path, kinds: list[str], names: list[str]) -> Path:
 def network(
     directory: Path, kinds: list[str], edges: list[tuple[int, int]], with_keys: bool = False,
     cut: tuple[int, int] | None = None, extra_config: str = "", announced: tuple[int, str] | None = None,
+    bound: list[str] | None = None, routing: str = "", caches: bool = True,
 ) -> Iterator[Network]:
     """Routers of these kinds, `byname`, `ndnd` or `nlsr`, with a link for each edge. The first end of an edge names the other.
 
     The link `cut` is down when the routers start. `extra_config` is for byname's. `announced` is a prefix that a router of
-    NLSR announces by its configuration; others hear of prefixes from applications.
+    NLSR announces by its configuration; others hear of prefixes from applications. The certificates of ndnd's routers bind
+    the prefixes `bound`. `routing` are further settings of byname's routing. Without `caches`, no router answers from its
+    store.
     """
     spaces = [f"bnet-{os.getpid()}-{i}" for i in range(len(kinds))]
     with contextlib.ExitStack() as stack:
         routers: list[AnyRouter] = []
         names = [f"{kind[0]}{i}" for i, kind in enumerate(kinds)]
-        keys = keys_for(directory, kinds, names) if with_keys else None
+        keys = keys_for(directory, kinds, names, bound or []) if with_keys else None
         for kind, name, space in zip(kinds, names, spaces):
             _ip("netns", "add", space)
             stack.callback(_ip, "netns", "del", space)
@@ -298,8 +308,12 @@ def network(
                 routers.append(NlsrRouter(directory, name=name, netns=space))
             elif kind == "ndnd":
                 routers.append(NdndRouter(directory, name, space))
+                routers[-1].caches = caches
             else:
-                routers.append(BynameRouter(directory, name=name, netns=space, extra_config=extra_config))
+                config = extra_config + ("" if caches else "[tables]\ncs_serve = false\n")
+                env = {"STATE_DIRECTORY": str(directory / f"{name}-state")}
+                routers.append(BynameRouter(directory, name=name, netns=space, extra_config=config, env=env))
+                routers[-1].routing = routing
             routers[-1].keys = keys / name if keys else None
         made = Network(routers)
         for number, (near, far) in enumerate(edges):

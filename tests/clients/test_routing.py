@@ -12,6 +12,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,29 @@ def test_small_ring_of_both_with_keys(directory: Path) -> None:
 @pytest.mark.long
 def test_ring_of_three_each(directory: Path) -> None:
     ring(directory, ["byname", "ndnd", "byname", "ndnd", "byname", "ndnd"], 3_000_000)
+
+
+@needs_ndnd
+@pytest.mark.netns
+def test_poisoned_prefixes_of_a_router_of_ndnd(directory: Path) -> None:
+    """ndnd's router announces what its certificate does not bind: byname's take the rest, and only that."""
+    raw = os.urandom(40_000)
+    source = directory / "object"
+    source.write_bytes(raw)
+    with network(directory, ["byname", "byname", "ndnd"], [(0, 1), (1, 2)], with_keys=True, bound=["/video"]) as net:
+        first, middle, poisoner = net.routers
+        refused = [{"router": f"{NETWORK}/{poisoner.name}", "prefix": "/bank"}]
+        with client(poisoner, NDND, "put", "--expose", "/video/x", stdin=source), \
+                client(poisoner, NDND, "put", "--expose", "/bank", stdin=source):
+            for router in (first, middle):
+                wait_until(lambda: fetches(router, "/video/x", raw), f"/video/x at {router.name}", SYNC_S)
+
+                def is_refused() -> bool:
+                    told = router.cli("routing", "explain", "/bank/login", "--json").stdout
+                    return json.loads(told)["outside_rights"] == refused
+                wait_until(is_refused, "refusal", SYNC_S)
+                assert "/bank" not in router.cli("routing", "prefixes").stdout
+                assert not fetches(router, "/bank", raw)
 
 
 def knows(router: AnyRouter, others: list[AnyRouter]) -> bool:
@@ -158,8 +182,9 @@ class Fetches(threading.Thread):
         wait_until(lambda: self.whole >= wanted, f"objects after {what}", wait_s)
 
 
-# Nothing is cached, so that each fetch goes through the network.
-NO_STORE = "[tables]\ncs_serve = false\n"
+def kill(router: AnyRouter) -> None:
+    router.process.send_signal(signal.SIGKILL)
+    router.process.wait()
 
 
 @needs_ndnd
@@ -172,7 +197,7 @@ def test_files_through_all_faults(directory: Path) -> None:
     source = directory / "object"
     source.write_bytes(raw)
     edges = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)]
-    with network(directory, ["byname"] * 4, edges, extra_config=NO_STORE) as net:
+    with network(directory, ["byname"] * 4, edges, caches=False) as net:
         first, second, third, last = net.routers
         producer = (NDND, "put", "--expose", "/app/last")
         fetching = Fetches(first, "/app/last", raw)
@@ -188,13 +213,18 @@ def test_files_through_all_faults(directory: Path) -> None:
             net.set_link(3, 0, up=True)
             net.set_link(0, 2, up=True)
             fetching.go_on("both are healed", 20)
+
+            # Until hellos are there again, a router in the middle is on the only way.
+            def all_used() -> bool:
+                links = json.loads(first.cli("routing", "neighbors", "--json").stdout)
+                return len(links) == 3 and all(link["used"] for link in links)
+            wait_until(all_used, "all links", 20)
             assert fetching.missing == [], "a way was left all the time"
             # A router on a way restarts in order, and another is killed.
             third.stop()
             fetching.go_on("a router has stopped", 20)
             third.start()
-            second.process.send_signal(signal.SIGKILL)
-            second.process.wait()
+            kill(second)
             fetching.go_on("a router was killed", 20)
             second.start()
             fetching.go_on("both are back", 20)
@@ -215,6 +245,131 @@ def test_files_through_all_faults(directory: Path) -> None:
             fetching.is_over = True
             fetching.join(60)
         assert fetching.wrong == 0
+
+
+@needs_ndnd
+@pytest.mark.netns
+@pytest.mark.long
+def test_ring_of_three_each_through_all_faults(directory: Path) -> None:
+    """byname and ndnd take turns. Stock clients fetch in both directions, all the while, as each link is cut and healed, each
+    router between ends in order or by kill and starts again, and both prefixes are withdrawn and announced again."""
+    raw = os.urandom(100_000)
+    source = directory / "object"
+    source.write_bytes(raw)
+    # byname's routers name ndnd's: a router of ndnd closes its face to a neighbour that it cannot send to, for good.
+    edges = [(0, 1), (2, 1), (2, 3), (4, 3), (4, 5), (0, 5)]
+    with network(directory, ["byname", "ndnd"] * 3, edges, caches=False) as net:
+        ours, theirs, killed = net.routers[0], net.routers[3], net.routers[4]
+        wanted = {"/app/ours", "/app/theirs"}
+        both = [Fetches(ours, "/app/theirs", raw), Fetches(theirs, "/app/ours", raw)]
+
+        def go_on(what: str) -> None:
+            for fetching in both:
+                fetching.go_on(f"{what}, at {fetching.router.name}", SYNC_S, 2)
+
+        def prefixes() -> set[str]:
+            told = killed.cli("routing", "prefixes").stdout
+            return {prefix for prefix in wanted if prefix in told}
+
+        @contextlib.contextmanager
+        def producers() -> Iterator[None]:
+            with client(ours, NDND, "put", "--expose", "/app/ours", stdin=source), \
+                    client(theirs, NDND, "put", "--expose", "/app/theirs", stdin=source):
+                yield
+
+        with producers():
+            for fetching in both:
+                wait_until(lambda: fetches(fetching.router, fetching.object, raw), fetching.object, SYNC_S)
+                fetching.start()
+            go_on("nothing")
+            for near, far in edges:
+                net.set_link(near, far, up=False)
+                go_on(f"{near} and {far} are cut")
+                net.set_link(near, far, up=True)
+                go_on(f"{near} and {far} are healed")
+            for between in net.routers[1:3] + net.routers[4:]:
+                if between is killed:
+                    kill(between)
+                else:
+                    between.stop()
+                go_on(f"{between.name} has ended")
+                between.start()
+                go_on(f"{between.name} is back")
+            wait_until(lambda: prefixes() == wanted, "prefixes", SYNC_S)
+        wait_until(lambda: not prefixes(), "withdrawn prefixes", SYNC_S)
+        with producers():
+            go_on("the prefixes are back")
+            for fetching in both:
+                fetching.is_over = True
+            for fetching in both:
+                fetching.join(90)
+        assert [fetching.wrong for fetching in both] == [0, 0]
+
+
+@pytest.mark.netns
+@pytest.mark.long
+def test_stale_routes_after_a_kill(directory: Path) -> None:
+    """A router that was killed has its routes at once when it is back, before it hears of anybody, and drops them later."""
+    with network(directory, ["byname"] * 2, [(0, 1)]) as net:
+        first, last = net.routers
+        with client(last, str(binary()), "ping-server", "--announce", "/app/last"):
+            wait_until(lambda: answers(first, "/app/last"), "a ping", 20)
+            kill(first)
+            net.set_link(0, 1, up=False)
+            first.start()
+            # Nobody can have told it.
+            assert "/app/last" in first.cli("route", "list").stdout
+            net.set_link(0, 1, up=True)
+            wait_until(lambda: answers(first, "/app/last"), "a ping after the restart", 20)
+            kill(first)
+            net.set_link(0, 1, up=False)
+            first.start()
+            assert "/app/last" in first.cli("route", "list").stdout
+            wait_until(lambda: "/app/last" not in first.cli("route", "list").stdout, "the end of stale routes", 60)
+            net.set_link(0, 1, up=True)
+            wait_until(lambda: answers(first, "/app/last"), "a ping at the end", 30)
+
+
+@pytest.mark.netns
+@pytest.mark.long
+def test_links_that_come_back_and_links_that_flap(directory: Path) -> None:
+    """A link that was down costs more until hold-down is over, and for longer if it flaps. The way round is used meanwhile."""
+    with network(directory, ["byname"] * 3, RING[3], routing='hold_down = "3 s"\n') as net:
+        near, far = net.routers[0], net.routers[2]
+
+        def link() -> dict:
+            told = json.loads(near.cli("routing", "neighbors", "--json").stdout)
+            return next(link for link in told if link["router"] == f"{NETWORK}/{far.name}")
+
+        def is_direct() -> bool:
+            ways = json.loads(near.cli("routing", "explain", "/app/far/ping", "--json").stdout)["ways"]
+            return any(way["used"] == "best" and way["neighbor"] == f"{NETWORK}/{far.name}" for way in ways)
+
+        with client(far, str(binary()), "ping-server", "--announce", "/app/far"):
+            wait_until(is_direct, "the direct way", 20)
+            net.set_link(2, 0, up=False)
+            wait_until(lambda: not is_direct() and answers(near, "/app/far"), "the way round", 20)
+            net.set_link(2, 0, up=True)
+            wait_until(lambda: link()["hello"] == "up", "hellos", 20)
+            back = time.monotonic()
+            assert not link()["used"] and not is_direct() and answers(near, "/app/far")
+            wait_until(is_direct, "the direct way after hold-down", 20)
+            assert time.monotonic() - back > 2 and link()["damped_ms"] is None
+            for _ in range(8):
+                downs = link()["downs"]
+                net.set_link(2, 0, up=False)
+                wait_until(lambda: link()["downs"] > downs, "the end of hellos", 20)
+                net.set_link(2, 0, up=True)
+                wait_until(lambda: link()["hello"] == "up", "hellos", 20)
+                if link()["damped_ms"]:
+                    break
+            # After hold-down, it is still left alone.
+            time.sleep(4)
+            damped = link()
+            assert damped["damped_ms"] and not damped["used"] and not is_direct(), damped
+            assert "flaps, and costs more" in near.log()
+            assert answers(near, "/app/far")
+            wait_until(is_direct, "the direct way after damping", 90)
 
 
 @pytest.mark.netns

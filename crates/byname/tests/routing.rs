@@ -356,6 +356,83 @@ fn a_revoked_router_is_left_at_run_time() {
 }
 
 #[test]
+fn a_network_speaks_the_messages_of_dv2_if_all_are_told_to() {
+    let keys = keys(&["a", "b", "c"]);
+    let dv2 = |name: &str, neighbors: &[u16]| {
+        let text = of(name, &key_of(&keys, name), neighbors).replacen("multicast", "protocol = \"dv2\"\nmulticast", 1);
+        Router::start_with(&text)
+    };
+    let far = dv2("b", &[]);
+    let near = dv2("a", &[far.port]);
+    let other = start(&keys, "c", &[far.port]);
+    let _server = far.serve("ping-server --announce /app", "/app/ping", b"");
+    wait_until("the route", || has_route(&near, "/app/ping"));
+    assert!(near.reaches("/app"));
+    assert_eq!((status(&near, "untrusted"), status(&near, "malformed")), (0, 0));
+    // One that speaks `main` has ways to routers, and hears of no prefixes.
+    wait_until("a way", || status(&other, "routers_reachable") == 2);
+    assert!(!has_route(&other, "/app/ping"));
+}
+
+/// The rules of ndn-dv's schema, and who may announce `/video`.
+const SCHEMA: &str = r#"
+#network: "net"
+#router: #network/router
+#said: /"localhop"/#router/"32=DV"/"32=ADV"/_ <= #router_cert
+#prefixes: #network/"32=DV"/"32=PFS"/#router/_/_ <= #router_cert
+#video: "video"/router/"32=PA" <= #router_cert
+#network_cert: #network/#KEY
+#router_cert: #router/"32=DV"/#KEY <= #network_cert
+#KEY: "KEY"/_/_/_
+"#;
+
+#[test]
+fn a_router_announces_only_what_certificate_and_schema_permit() {
+    let keys = keys(&["a", "b"]);
+    let file = keys.path().join("net.trust");
+    std::fs::write(&file, SCHEMA).expect("written");
+    let far = start(&keys, "b", &[]);
+    let _servers = ["/video/b", "/bank"]
+        .map(|prefix| far.serve(&format!("ping-server --announce {prefix}"), &format!("{prefix}/ping"), b""));
+    let with = |schema: &str| of("a", &key_of(&keys, "a"), &[far.port]).replacen("multicast", schema, 1);
+    let near = Router::start_with(&with(&format!("schema = \"{}\"\nmulticast", file.display())));
+    wait_until("the route that the schema permits", || has_route(&near, "/video/b/ping"));
+    wait_until("the refusal", || status(&near, "outside_rights") > 0);
+    let explained = near.json("routing explain /bank/login");
+    assert_eq!(explained["outside_rights"][0]["prefix"], "/bank", "{explained}");
+    assert_eq!(explained["outside_rights"][0]["router"], "/net/b");
+    assert_documented("routing explanation", &explained);
+    assert_documented("routing status", &near.json("routing"));
+    let text = near.ok("routing explain /bank/login");
+    assert!(text.contains("refused: /net/b announces /bank"), "{text}");
+    assert!(!has_route(&near, "/bank/ping") && near.reaches("/video/b") && !near.reaches("/bank"));
+    // Another schema counts at once, also for what was announced before.
+    std::fs::write(&file, SCHEMA.replace("\"video\"/router/", "\"bank\"/")).expect("written");
+    near.ok("reload");
+    wait_until("the other way round", || has_route(&near, "/bank/ping") && !has_route(&near, "/video/b/ping"));
+    assert!(near.reaches("/bank"));
+
+    // A certificate restricts its own router, too, and what it binds survives a renewal.
+    let key = |more: &[&str]| {
+        let at = |name: &str| keys.path().join(name).display().to_string();
+        let mut command = std::process::Command::new(PROGRAM);
+        command.args(["key", "--folder", &at("anchor"), "network", "/net", "b", "--out", &at("of")]).args(more);
+        let made = command.output().expect("byname key");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        far.ok("reload");
+    };
+    key(&["--announce", "b=/video"]);
+    wait_until("the withdrawal", || !has_route(&near, "/bank/ping"));
+    key(&[]);
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(!has_route(&near, "/bank/ping"));
+    let text = far.ok("routing explain /bank");
+    assert!(text.contains("this router's certificate or the trust schema does not permit it"), "{text}");
+    key(&["--announce", "b=/"]);
+    wait_until("its return", || has_route(&near, "/bank/ping"));
+}
+
+#[test]
 fn routing_works_where_not_everybody_may_command_the_router() {
     let keys = keys(&["a", "b"]);
     let secret = tempfile::NamedTempFile::new().expect("a file");

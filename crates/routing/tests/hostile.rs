@@ -330,6 +330,43 @@ fn repeated_packets_do_not_keep_a_neighbour_alive() {
 }
 
 #[test]
+fn repeated_publications_bring_nothing_back() {
+    let mut stage = Stage::new(|_| {});
+    stage.advertise("/net/a", 300, 1, &[name("/net/b")]);
+    stage.run(100);
+    stage.publish("/net/b", 300, 1, &[name("/kept"), name("/withdrawn")]);
+    stage.run(100);
+    let old = stage.objects.clone();
+    let old_vector = vector_data("/net/b", &[(name("/net/b"), BOOT, 1)]);
+    assert!(stage.has_route("/withdrawn"));
+    stage.publish("/net/b", 300, 200, &[name("/kept")]);
+    stage.run(1_000);
+    assert!(stage.has_route("/kept") && !stage.has_route("/withdrawn"));
+    // Somebody says again what was said before, and gives out the objects of then, as the last version, too.
+    let of_b = name(&format!("/net/32=DV/32=PFS/net/b/t={BOOT}/32=SNAP"));
+    stage.objects = old;
+    stage.versions.insert(of_b.clone(), of_b.join_number(54, 1));
+    for _ in 0..10 {
+        stage.say("/net/32=DV/32=PFS/32=svs/v=3", &old_vector, 300);
+        stage.run(1_000);
+    }
+    assert!(stage.has_route("/kept") && !stage.has_route("/withdrawn"));
+    // A number that was never published makes it ask again. The old objects are no answer.
+    let vector = vector_data("/net/b", &[(name("/net/b"), BOOT, 500)]);
+    stage.say("/net/32=DV/32=PFS/32=svs/v=3", &vector, 300);
+    stage.run(60_000);
+    assert!(stage.has_route("/kept") && !stage.has_route("/withdrawn"));
+    // Starts of the future, and those before the present one, count for nothing.
+    let before = stage.counters();
+    for boot in [BOOT - 1_000, UNIX_SECONDS + 100_000] {
+        stage.say("/net/32=DV/32=PFS/32=svs/v=3", &vector_data("/net/b", &[(name("/net/b"), boot, 9)]), 300);
+        stage.run(1_000);
+    }
+    assert_eq!(stage.counters().replayed, before.replayed + 1);
+    assert!(stage.has_route("/kept") && !stage.has_route("/withdrawn"));
+}
+
+#[test]
 fn a_flood_on_one_face_does_not_disturb_another() {
     let mut stage = Stage::new(|_| {});
     stage.advertise("/net/a", 300, 1, &[]);

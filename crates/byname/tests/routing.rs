@@ -380,7 +380,7 @@ const SCHEMA: &str = r#"
 #router: #network/router
 #said: /"localhop"/#router/"32=DV"/"32=ADV"/_ <= #router_cert
 #prefixes: #network/"32=DV"/"32=PFS"/#router/_/_ <= #router_cert
-#video: "video"/router/"32=PA" <= #router_cert
+#video: "video"/router/"ping"/"32=PA" <= #router_cert
 #network_cert: #network/#KEY
 #router_cert: #router/"32=DV"/#KEY <= #network_cert
 #KEY: "KEY"/_/_/_
@@ -398,13 +398,13 @@ fn a_router_announces_only_what_certificate_and_schema_permit() {
     let near = Router::start_with(&with(&format!("schema = \"{}\"\nmulticast", file.display())));
     wait_until("the route that the schema permits", || has_route(&near, "/video/b/ping"));
     wait_until("the refusal", || status(&near, "outside_rights") > 0);
-    let explained = near.json("routing explain /bank/login");
-    assert_eq!(explained["outside_rights"][0]["prefix"], "/bank", "{explained}");
+    let explained = near.json("routing explain /bank/ping/1");
+    assert_eq!(explained["outside_rights"][0]["prefix"], "/bank/ping", "{explained}");
     assert_eq!(explained["outside_rights"][0]["router"], "/net/b");
     assert_documented("routing explanation", &explained);
     assert_documented("routing status", &near.json("routing"));
-    let text = near.ok("routing explain /bank/login");
-    assert!(text.contains("refused: /net/b announces /bank"), "{text}");
+    let text = near.ok("routing explain /bank/ping/1");
+    assert!(text.contains("refused: /net/b announces /bank/ping"), "{text}");
     assert!(!has_route(&near, "/bank/ping") && near.reaches("/video/b") && !near.reaches("/bank"));
     // Another schema counts at once, also for what was announced before.
     std::fs::write(&file, SCHEMA.replace("\"video\"/router/", "\"bank\"/")).expect("written");
@@ -426,7 +426,7 @@ fn a_router_announces_only_what_certificate_and_schema_permit() {
     key(&[]);
     std::thread::sleep(Duration::from_secs(1));
     assert!(!has_route(&near, "/bank/ping"));
-    let text = far.ok("routing explain /bank");
+    let text = far.ok("routing explain /bank/ping");
     assert!(text.contains("this router's certificate or the trust schema does not permit it"), "{text}");
     key(&["--announce", "b=/"]);
     wait_until("its return", || has_route(&near, "/bank/ping"));

@@ -354,7 +354,11 @@ fn repeated_publications_bring_nothing_back() {
     // A number that was never published makes it ask again. The old objects are no answer.
     let vector = vector_data("/net/b", &[(name("/net/b"), BOOT, 500)]);
     stage.say("/net/32=DV/32=PFS/32=svs/v=3", &vector, 300);
-    stage.run(60_000);
+    for _ in 0..60 {
+        // The neighbour is alive.
+        stage.sync("/net/a", 300, BOOT, 1);
+        stage.run(1_000);
+    }
     assert!(stage.has_route("/kept") && !stage.has_route("/withdrawn"));
     // Starts of the future, and those before the present one, count for nothing.
     let before = stage.counters();

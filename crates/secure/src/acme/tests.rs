@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, TcpListener as BoundListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -241,11 +242,14 @@ const HOSTILE: [(Answer, &str); 11] = [
             "/newNonce" => json("200 OK", ""),
             "/certificate" => json("200 OK", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
             _ => {
-                let status = if path == "/finalize" || path == "/done" { "valid" } else { "ready" };
+                // The order is valid once it was finalized.
+                static IS_FINALIZED: AtomicBool = AtomicBool::new(false);
+                let is_valid = IS_FINALIZED.fetch_or(path == "/finalize", Ordering::Relaxed) || path == "/finalize";
+                let status = if is_valid { "valid" } else { "ready" };
                 let of = |name: &str| format!("{own}/{name}");
                 let body = serde_json::json!({ "status": status, "authorizations": [], "finalize": of("finalize"),
                     "certificate": of("certificate") });
-                json("200 OK", &body.to_string()).replace("https://127.0.0.1:1/a", &of("done"))
+                json("200 OK", &body.to_string()).replace("https://127.0.0.1:1/a", &of("order"))
             }
         },
         "certificate",

@@ -7,6 +7,7 @@ use std::time::Duration;
 use byname_client::fetch::FetchOptions;
 use byname_client::management::RegisterOptions;
 use byname_client::sync::{StateVector, SyncOptions};
+use byname_client::transport::Peer;
 use byname_client::{Incoming, Now, Outbox, Session, SessionOptions, interest};
 use byname_wire::{Data, Interest, LpPacket, NackReason, Name};
 use libfuzzer_sys::fuzz_target;
@@ -25,7 +26,7 @@ fuzz_target!(|packets: Vec<(Vec<u8>, u8)>| {
     let mut now = Now { elapsed: Duration::ZERO, unix: Duration::from_secs(1_795_000_000) };
     let mut outbox = Outbox::new(None, 0);
     let mut session = Session::new(SessionOptions::default());
-    session.on_connected(true, now, &mut outbox);
+    session.on_connected(Peer { is_local: true, is_datagram: false }, now, &mut outbox);
     session.produce(name("/a"), RegisterOptions::default(), now, &mut outbox);
     session.join(name("/g"), name("/a/me"), SyncOptions::default(), now, &mut outbox);
     let fetch = session.fetch(name("/f"), FetchOptions { window_max: 8, ..FetchOptions::default() }, now, &mut outbox);

@@ -4,8 +4,8 @@
 
 use byname_routing::status::HelloState;
 use byname_routing::tlv::{self, SeqNoEntry};
-use byname_routing::trees::Message;
-use byname_routing::trees::message::{Entry, PUBLIC_KEY_BYTES, RouterKey, Span};
+use byname_routing::trees::message::{Entry, GenerationKey, PUBLIC_KEY_BYTES, RouterKey, Span, Told};
+use byname_routing::trees::{GENERATIONS_MAX, Message};
 use byname_routing::version::Main;
 use byname_routing::{Action, Command, Config, Event, Hello, NeighbourSettings, Policy, Router, Validity};
 use byname_trust::{Moment, Rights, Signer};
@@ -124,12 +124,20 @@ struct TreeEntry {
     numbers: [u32; 2],
     has: Option<(u32, u32)>,
     gives: Option<(u32, u32)>,
+    /// Root, number, tree and the receiver's start.
+    generations: Vec<(u8, u8, u8, Option<u8>)>,
+    stale: Option<u8>,
 }
 
 impl TreeEntry {
     fn entry(self) -> Entry {
         let span = |(first, len)| Span { label: Label::new(first), len };
         let is_right = |(first, len): &(u32, u32)| *len > 0 && first.checked_add(len - 1).is_some();
+        let told = |(root, number, id, parent_boot): (u8, u8, u8, Option<u8>)| Told {
+            key: GenerationKey { root: RouterKey::of(router_name(root).as_ref()), number: number.into() },
+            id: TreeId(id.into()),
+            parent_boot: parent_boot.map(u64::from),
+        };
         Entry {
             tree: TreeId(u32::from(self.tree % 4)),
             priority: u64::from(self.priority),
@@ -141,6 +149,8 @@ impl TreeEntry {
             wants: self.numbers[1],
             has: self.has.filter(is_right).map(span),
             gives: self.gives.filter(is_right).map(span),
+            generations: self.generations.into_iter().take(GENERATIONS_MAX).map(told).collect(),
+            stale: self.stale.map(u64::from),
         }
     }
 }

@@ -47,9 +47,8 @@ fn prefix_ops(version: &dyn Version, data: &[u8]) {
 fuzz_target!(|data: &[u8]| {
     if let Ok(entries) = tlv::decode_advertisement(data, MAX) {
         assert!(entries.len() <= MAX);
-        let content = tlv::encode_advertisement(
-            entries.iter().map(|e| (e.destination, e.next_hop, e.cost, e.other_cost)),
-        );
+        let content =
+            tlv::encode_advertisement(entries.iter().map(|e| (e.destination, e.next_hop, e.cost, e.other_cost)));
         assert_eq!(tlv::decode_advertisement(&content, MAX), Ok(entries));
     }
     prefix_ops(&Main, data);

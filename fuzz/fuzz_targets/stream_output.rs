@@ -7,10 +7,10 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use byname_face::Port;
 use byname_face::face::FaceEvent;
 use byname_face::port::bench::Bench;
 use byname_face::stream::{StreamConfig, StreamPort};
-use byname_face::Port;
 use byname_forward::{FaceId, Packet};
 use byname_wire::tlv;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
@@ -27,16 +27,39 @@ const ROUNDS_MAX: usize = PEERS_MAX + 4;
 enum Action {
     Connect,
     /// The router sends Data to a peer.
-    Answer { peer: u8, packets: u8, len: u16 },
+    Answer {
+        peer: u8,
+        packets: u8,
+        len: u16,
+    },
     /// A peer sends Interests, Data, or bytes.
-    Ask { peer: u8, packets: u8 },
-    Produce { peer: u8, len: u16 },
-    Say { peer: u8, bytes: Vec<u8> },
-    Read { peer: u8, len: u16 },
-    Leave { peer: u8 },
-    Wait { ms: u16 },
+    Ask {
+        peer: u8,
+        packets: u8,
+    },
+    Produce {
+        peer: u8,
+        len: u16,
+    },
+    Say {
+        peer: u8,
+        bytes: Vec<u8>,
+    },
+    Read {
+        peer: u8,
+        len: u16,
+    },
+    Leave {
+        peer: u8,
+    },
+    Wait {
+        ms: u16,
+    },
     /// The reading peer sends Interests and must get answers.
-    Serve { packets: u8, len: u16 },
+    Serve {
+        packets: u8,
+        len: u16,
+    },
 }
 
 /// A peer and its face.

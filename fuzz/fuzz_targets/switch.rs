@@ -3,13 +3,13 @@
 //! except for their tag. Frames to hosts must have no tag.
 #![no_main]
 
-use byname_switch::control::message::{ToController, ToSwitch};
-use byname_switch::control::session::{Caller, Greeting, Hello, Secret, read_frame};
 use byname_forward::Ticks;
-use byname_switch::frame::{Arrived, Frame};
-use byname_switch::switch::{Plan, Role, Sent, Switch, check};
 use byname_lookup::flat::othello::{Options, Othello};
 use byname_lookup::{Change, Control, EntryId};
+use byname_switch::control::message::{ToController, ToSwitch};
+use byname_switch::control::session::{Caller, Greeting, Hello, Secret, read_frame};
+use byname_switch::frame::{Arrived, Frame};
+use byname_switch::switch::{Plan, Role, Sent, Switch, check};
 use byname_wire::NameHashKey;
 use libfuzzer_sys::arbitrary::{self, Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;

@@ -24,7 +24,7 @@ use libfuzzer_sys::fuzz_target;
 const NEIGHBORS: u64 = 1000;
 const APPLICATION: FaceId = FaceId(300);
 const LIMITS: TagLimits =
-    TagLimits { descriptors_max: 24, descriptors_per_face_max: 8, descriptors_per_neighbor_max: 10 };
+    TagLimits { descriptors_max: 24, descriptors_per_face_max: 8, descriptors_per_neighbor_max: 10, aggregate: false };
 /// Longer than any neighbour may be silent.
 const SILENCE_MS: u64 = 10 * 60_000;
 
@@ -79,7 +79,9 @@ fn descriptors(numbers: &[u8]) -> Vec<Descriptor> {
 
 fn list(numbers: &[u8]) -> DescriptorList {
     let mut list = DescriptorList::default();
-    descriptors(numbers).iter().for_each(|descriptor| drop(list.push(descriptor)));
+    for descriptor in &descriptors(numbers) {
+        list.push(descriptor);
+    }
     list
 }
 
@@ -205,14 +207,16 @@ impl Stage {
     }
 }
 
-fuzz_target!(|actions: Vec<Action>| {
+fuzz_target!(|input: (bool, Vec<Action>)| {
+    let (aggregate, actions) = input;
+    let limits = TagLimits { aggregate, ..LIMITS };
     let name: Name = "/net".parse().expect("a name");
     let secret = b"a secret of all";
     let trusted = TrustedSigner::Hmac { key_name: name.clone(), key: VerifyingKey::from_hmac_secret(secret) };
     let tables = Arc::new(Tables::new(Oracle::new().query()));
     let now = Moment { ms: 1_000, unix_ms: 1_700_000_000_000 };
     let mut stage = Stage {
-        routing: TagRouting::new(FibWriter::new(Box::new(TagsetOracle::new()), tables), LIMITS, now.unix_ms),
+        routing: TagRouting::new(FibWriter::new(Box::new(TagsetOracle::new()), tables), limits, now.unix_ms),
         keys: Arc::new(NeighborKeys { signer: Signer::hmac(name, secret), trusted }),
         now,
         trees: BTreeMap::new(),

@@ -567,7 +567,7 @@ async def test_members_of_a_group_hear_of_each_other(router: Router) -> None:
         with pytest.raises(StopAsyncIteration):
             await anext(bob)
         with pytest.raises(ValueError, match="no name"):
-            await one.join("nonsense", "/alice")
+            await one.join("/%zz", "/alice")
         with pytest.raises(ValueError, match="`period`"):
             await one.join("/group", "/alice", period=-1)
 

@@ -15,7 +15,7 @@ NOT_RUN = "<!-- not run: it needs keys; crates/python/tests/test_client.py does 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.parametrize(("document", "blocks"), [("docs/guide/python.md", 5), ("crates/python/README.md", 2)])
+@pytest.mark.parametrize(("document", "blocks"), [("docs/guide/python.md", 7), ("crates/python/README.md", 2)])
 def test_python_in_documents_runs(router: Router, tmp_path: Path, document: str, blocks: int) -> None:
     text = (ROOT / document).read_text().replace(NOT_RUN, "")
     found = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)

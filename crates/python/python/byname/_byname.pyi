@@ -14,12 +14,17 @@ __all__ = [
     "Data",
     "FlatReader",
     "FlatTable",
+    "Group",
     "Interest",
+    "Message",
+    "Messages",
     "Parts",
+    "Peers",
     "PrefixTable",
     "Producer",
     "Publication",
     "TagTable",
+    "Update",
     "shut_down",
 ]
 

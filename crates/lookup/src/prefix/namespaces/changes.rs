@@ -200,7 +200,7 @@ fn find(places: &[Place], name: Digest) -> Result<&Place, &Place> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::collections::HashMap;
 

@@ -1,7 +1,6 @@
 //! Changes of flat names in a running router.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -12,7 +11,7 @@ use byname_wire::{Component, Name};
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::flat_name;
+use super::{flat_name, opened};
 use crate::Connection;
 use crate::exit::{self, Failure};
 use crate::in_flight::{Done, InFlight, Request};
@@ -195,13 +194,8 @@ impl Request for Edit {
 
 /// Changes the names of a file, which is read whole before. The first failure ends it.
 fn load(mut client: Link, prefix: &Name, path: &Path, hex: bool) -> anyhow::Result<()> {
-    let mut file: Box<dyn BufRead> = if path == Path::new("-") {
-        Box::new(io::stdin().lock())
-    } else {
-        Box::new(BufReader::new(File::open(path).with_context(|| path.display().to_string())?))
-    };
     let mut edits = Vec::new();
-    each_line(&mut file, path, &mut |text| {
+    each_line(&mut opened(path)?, path, &mut |text| {
         let mut words = text.split_ascii_whitespace();
         let (Some(name), Some(label), None) = (words.next(), words.next(), words.next()) else {
             anyhow::bail!("a line has a flat name and a label, or - for none: report.pdf /upstream/1");

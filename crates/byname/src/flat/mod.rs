@@ -101,16 +101,19 @@ fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
     if rest.is_empty() { bytes } else { None }
 }
 
+/// A file of names, or standard input.
+fn opened(path: &Path) -> anyhow::Result<Box<dyn BufRead>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(stdin().lock()));
+    }
+    let file = File::open(path).with_context(|| path.display().to_string())?;
+    Ok(Box::new(BufReader::with_capacity(1 << 20, file)))
+}
+
 fn build(args: &BuildArgs) -> anyhow::Result<u8> {
     let key = NameHashKey::with_function(HashFunction::default(), secret()?);
     let (mut names, mut labels) = (Vec::new(), Labels::default());
-    let mut file: Box<dyn BufRead> = if args.names == Path::new("-") {
-        Box::new(stdin().lock())
-    } else {
-        let file = File::open(&args.names).with_context(|| args.names.display().to_string())?;
-        Box::new(BufReader::with_capacity(1 << 20, file))
-    };
-    each_line(&mut file, &args.names, &mut |text| {
+    each_line(&mut opened(&args.names)?, &args.names, &mut |text| {
         let mut words = text.split_ascii_whitespace();
         let (Some(name), Some(label), None) = (words.next(), words.next(), words.next()) else {
             anyhow::bail!("a line has a flat name and a label: report.pdf /upstream/1");

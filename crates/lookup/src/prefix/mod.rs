@@ -9,6 +9,7 @@ pub mod learned;
 pub mod level_pulling;
 pub mod longest_first;
 pub mod namespaces;
+pub mod partition;
 mod rule_array;
 mod rule_table;
 mod rule_writer;

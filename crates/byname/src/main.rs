@@ -27,6 +27,7 @@ mod manage;
 mod nfdc_words;
 #[cfg(test)]
 mod odd_port;
+mod partition;
 mod process;
 mod reference;
 mod restart;
@@ -62,6 +63,7 @@ Forwarder:
   key             Make a network's trust anchor, keys and certificates; renew and revoke them
   keygen          Make a key and its certificate, for a host or an operator
   table           Make, check and ask files of rules that the forwarder maps at its start
+  partition       Cut rules into tables for several machines that are one router
   flat            Make, check and ask files of flat names that the forwarder looks up below a prefix
   trees           Show the spanning trees of a network, for routing by tags and locators
 
@@ -155,6 +157,8 @@ enum Command {
     Keygen(keygen::KeygenArgs),
     /// Make, check and ask files of rules that the forwarder maps at its start
     Table(table::TableArgs),
+    /// Cut rules into tables for several machines that are one router
+    Partition(partition::PartitionArgs),
     /// Make, check and ask files of flat names that the forwarder looks up below a prefix
     Flat(flat::FlatArgs),
     /// Show the spanning trees of a network, for routing by tags and locators
@@ -270,6 +274,7 @@ fn carry_out(command: Command, connection: &Connection) -> anyhow::Result<u8> {
         Command::Key(args) => key::run(args),
         Command::Keygen(args) => keygen::run(args),
         Command::Table(args) => table::run(args),
+        Command::Partition(args) => partition::run(args),
         Command::Flat(args) => flat::run(args, connection),
         Command::Trees(args) => trees::run(args),
         Command::Manage(command) => command.run(&mut connection.connect()?).map(|()| exit::OK),

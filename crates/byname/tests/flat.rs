@@ -98,7 +98,7 @@ fn a_router_forwards_flat_names_by_their_labels_and_takes_over_another_table() {
     assert_eq!((&explained["rule"], &explained["label"]), (&"/objects/alpha".into(), &"/up/1".into()));
     assert_eq!(explained["routes"][0]["prefix"], "/up/1");
     let text = router.ok("route get /objects/alpha/ping");
-    assert!(text.contains("a flat name, which forwards as /up/1 does"), "{text}");
+    assert!(text.contains("a table of a few bits a name says: it forwards as /up/1 does"), "{text}");
     // A name that the table does not know is routed by the FIB.
     let unknown = format!("/objects/{unknown}");
     assert_eq!(router.run(&format!("ping {unknown} -c 1")).code, 5);

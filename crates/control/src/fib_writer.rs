@@ -11,6 +11,7 @@
 
 pub mod bulk;
 pub mod flat;
+pub mod partition;
 mod rebuild;
 
 use std::collections::{BTreeSet, HashMap};

@@ -65,7 +65,8 @@ element! {
         threads: u64 = THREADS,
         /// Prefix of the FIB rule that matches. Absent: no rule does.
         rule: Option<Name> = RULE,
-        /// The label, if the rule is a name of a flat namespace: it forwards as the route of this name does.
+        /// The label, if the rule is a name of a flat namespace, or of another node of a partition: it forwards as the
+        /// route of this name does.
         label: Option<Name> = RULE_LABEL,
         /// The routes behind the rule, or behind its label.
         routes: Vec<RouteBehind> = ROUTE_BEHIND,

@@ -52,7 +52,8 @@ fn paragraphs(explanation: &Explanation) -> String {
     let pending = explanation.pending.iter().flat_map(pending_lines);
     paragraphs.add_or("pending", pending, "no Interest of this name");
     let rule = explanation.rule.clone().unwrap_or_else(|| "no rule covers this name".to_owned());
-    let label = explanation.label.iter().map(|label| format!("a flat name, which forwards as {label} does"));
+    let label =
+        explanation.label.iter().map(|label| format!("a table of a few bits a name says: it forwards as {label} does"));
     paragraphs.add("rule", std::iter::once(rule).chain(label));
     if explanation.rule.is_some() {
         paragraphs.add_or("routes", explanation.routes.iter().map(route_line), "none");

@@ -159,6 +159,7 @@ fn look_at_files(config: &Config, findings: &mut Vec<Finding>) {
     }
     findings.extend(config.bulk_findings());
     findings.extend(config.flat_findings());
+    findings.extend(config.partition_findings());
     if let Err(error) = EnvFilter::try_new(config.log.filter()) {
         findings.push(Finding::fatal("log.modules", format!("not a valid log filter: {error}")));
     }

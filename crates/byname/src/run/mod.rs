@@ -43,7 +43,7 @@ use byname_forward::tables::Tables;
 use byname_forward::worker::{NoMemory, Table};
 use byname_lookup::BuildError;
 use byname_web::WebServer;
-use byname_wire::{HashFunction, Name, NameHashKey};
+use byname_wire::{Name, NameHashKey};
 use clap::Args;
 use ring::rand::{SecureRandom, SystemRandom};
 use sd_notify::NotifyState;
@@ -345,17 +345,11 @@ pub struct RunningForwarder {
 /// Random numbers with which the tables hash, so that strangers cannot find names that collide.
 #[derive(Clone, Copy)]
 pub struct Secrets {
+    /// What the key of names is made of, unless a file has one.
     names: [u64; 2],
-    /// The key of the file of rules, if there is one: all names are hashed with it.
-    of_file: Option<NameHashKey>,
+    /// The key that names are hashed with now.
+    key: NameHashKey,
     tags: u64,
-}
-
-impl Secrets {
-    /// The key that names are hashed with.
-    fn names(&self, function: HashFunction) -> NameHashKey {
-        self.of_file.unwrap_or_else(|| NameHashKey::with_function(function, self.names))
-    }
 }
 
 /// Makes a FIB without routes, for a memory node.
@@ -495,7 +489,7 @@ fn data_plane(config: &Config) -> anyhow::Result<(Engines, Arc<Tables>, Workers,
     let word = |i: usize| u64::from_ne_bytes(secret[8 * i..8 * i + 8].try_into().expect("eight of 40 bytes"));
     let words = [word(0), word(1)];
     let key = config.name_key(words)?;
-    let secrets = Secrets { names: words, of_file: config.bulk_table().is_some().then_some(key), tags: word(3) };
+    let secrets = Secrets { names: words, key, tags: word(3) };
     let placement = config.placement();
     let build = |node| {
         let engine = on_node(node, || build_fib(config, key, node)).context("the FIB")?;

@@ -78,10 +78,14 @@ struct FindArgs {
     name: Name,
 }
 
+/// A hash function for names.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Hash {
+pub enum Hash {
+    /// Strangers cannot find names that collide
     Siphash13,
+    /// The same, with more margin
     Siphash24,
+    /// The fastest
     Aes,
 }
 
@@ -128,10 +132,7 @@ impl Labels {
 }
 
 fn build(args: &BuildArgs) -> anyhow::Result<u8> {
-    let key = match &args.key_of {
-        Some(table) => BulkTable::key_of(table).with_context(|| table.display().to_string())?,
-        None => NameHashKey::with_function(args.hash.into(), secret()?),
-    };
+    let key = key(args.hash, args.key_of.as_deref())?;
     let rules = Rules::open(&args.rules, args.sort)?;
     let (mut counter, mut labels) = (NodeCounter::default(), Labels::default());
     rules.each(&mut |name, label| {
@@ -156,7 +157,8 @@ fn build(args: &BuildArgs) -> anyhow::Result<u8> {
     Ok(exit::OK)
 }
 
-fn out_of_order(error: byname_lookup::BuildError, sorted: bool) -> anyhow::Error {
+/// Tells what to do about rules out of order.
+pub fn out_of_order(error: byname_lookup::BuildError, sorted: bool) -> anyhow::Error {
     match error {
         byname_lookup::BuildError::Unsorted if sorted => anyhow::anyhow!("this name has a rule already"),
         byname_lookup::BuildError::Unsorted => {
@@ -164,6 +166,14 @@ fn out_of_order(error: byname_lookup::BuildError, sorted: bool) -> anyhow::Error
         }
         error => error.into(),
     }
+}
+
+/// The hash key of a table, or a new one.
+pub fn key(hash: Hash, of: Option<&Path>) -> anyhow::Result<NameHashKey> {
+    Ok(match of {
+        Some(table) => BulkTable::key_of(table).with_context(|| table.display().to_string())?,
+        None => NameHashKey::with_function(hash.into(), secret()?),
+    })
 }
 
 /// A random secret for a hash key.

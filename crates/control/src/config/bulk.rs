@@ -18,7 +18,7 @@ impl Config {
         (!bulk.as_os_str().is_empty()).then(|| self.folder.join(bulk))
     }
 
-    /// The key that names are hashed with: that of the file, or one made of `secret`.
+    /// The key that names are hashed with: that of the files, or one made of `secret`.
     ///
     /// # Errors
     /// If the file has no such table.
@@ -26,7 +26,10 @@ impl Config {
         match self.bulk_table() {
             Some(path) => BulkTable::key_of(&path)
                 .map_err(|error| BuildError::File { reason: format!("{}: {error}", path.display()) }),
-            None => Ok(NameHashKey::with_function(self.tables.name_hash, secret)),
+            None => Ok(match self.partition_key()? {
+                Some(key) => key,
+                None => NameHashKey::with_function(self.tables.name_hash, secret),
+            }),
         }
     }
 
@@ -40,7 +43,8 @@ impl Config {
         let place = if node.is_some() { Place::Copied(Pages::default()) } else { Place::Mapped };
         let Some(path) = self.bulk_table() else {
             let engine = self.tables.fib.build_with(key, routes_max, &self.tables.fib_parameters())?;
-            return self.behind_flat_namespaces(engine, 0, key, place);
+            let engine = self.behind_flat_namespaces(engine, 0, key, place)?;
+            return self.behind_partition(engine, key, place);
         };
         let fib = BulkFib::open(&path, Opening { place, checked: true }, routes_max)
             .map_err(|error| BuildError::File { reason: error.to_string() })?;
@@ -50,7 +54,8 @@ impl Config {
         }
         tracing::info!("{} has {} rules and {} labels", path.display(), fib.table().len(), fib.table().labels().len());
         let depth_max = fib.table().query().depth_max();
-        self.behind_flat_namespaces(Box::new(fib), depth_max, key, place)
+        let engine = self.behind_flat_namespaces(Box::new(fib), depth_max, key, place)?;
+        self.behind_partition(engine, key, place)
     }
 
     /// Whether the file of rules can be opened.

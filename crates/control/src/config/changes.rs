@@ -6,8 +6,8 @@ use std::fmt::Display;
 
 use super::{
     Acme, AuditLog, Capture, Config, DashboardSettings, Ethernet, EthernetPort, Faces, Faults, General, InitialFace,
-    InitialRoute, Log, Memif, Metrics, Multicast, Network, Quic, Rib, Routing, SecureWebSocket, Security, Source,
-    State, Tables, Tags, Tcp, Threads, Tls, Trust, Udp, Unix, WebSocket, default_toml,
+    InitialRoute, Log, Memif, Metrics, Multicast, Network, Partition, Quic, Rib, Routing, SecureWebSocket, Security,
+    Source, State, Tables, Tags, Tcp, Threads, Tls, Trust, Udp, Unix, WebSocket, default_toml,
 };
 use crate::config::faces::Stream;
 
@@ -82,6 +82,7 @@ pub fn changes((old, old_source): (&Config, &Source), (new, new_source): (&Confi
         faces: _,
         tables: _,
         flat: _,
+        partition: _,
         network: _,
         security: _,
         trust: _,
@@ -116,6 +117,9 @@ pub fn changes((old, old_source): (&Config, &Source), (new, new_source): (&Confi
         roots => Some(AUTHORITY),
     } and);
     notes.items("[[flat]]", &old.flat, &new.flat, |flat| flat.prefix.to_string(), |_| None);
+    compare!(notes, "partition.", (old.partition, new.partition, applicable.partition), Partition {
+        table => None, holds => None,
+    } and);
     notes.items("[[face]]", &old.initial_faces, &new.initial_faces, face_key, |_| None);
     notes.items("[[route]]", &old.initial_routes, &new.initial_routes, route_key, |_| None);
     compare!(notes, "log.", (old.log, new.log, applicable.log), Log { level => None, modules => None, } and);
@@ -206,7 +210,7 @@ fn of_faces(notes: &mut Notes<'_>, old: &Faces, new: &Faces, applicable: &mut Fa
 fn of_tables(notes: &mut Notes<'_>, old: &Config, new: &Config, applicable: &mut Config) {
     compare!(notes, "tables.", (old.tables, new.tables, applicable.tables), Tables {
         pit_entries => None, dead_nonces => None, cs_packets => None, cs_bytes => None, cs_policy => None,
-        fib => None, bulk => Some("the hash key of all tables is that of its file"),
+        fib => None, bulk => None,
         fib_start_depth => None, fib_children => None, name_hash => None,
         cs_admit => None, cs_serve => None, accept_unasked_data => None,
     } and strategies);

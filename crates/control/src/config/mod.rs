@@ -17,6 +17,7 @@ mod flat;
 mod initial;
 mod memif;
 mod memory;
+mod partition;
 mod propagate;
 mod queues;
 mod rights;
@@ -56,6 +57,7 @@ pub use flat::{FlatNamespace, Unknown};
 pub use initial::{InitialFace, InitialPersistency, InitialRoute, parse_remote};
 pub use memif::{Memif, MemifFraming, MemifRole};
 pub use memory::{FilledBy, Need, Room};
+pub use partition::Partition;
 pub use propagate::Propagate;
 pub use queues::Queues;
 pub use rights::{Authorization, Reach, RightSigner, RightsError};
@@ -87,6 +89,8 @@ pub struct Config {
     pub tables: Tables,
     /// Flat namespaces.
     pub flat: Vec<FlatNamespace>,
+    /// Other machines of this router.
+    pub partition: Partition,
     /// Position of this router in the network.
     pub network: Network,
     /// Time window for signed commands.
@@ -137,6 +141,7 @@ impl Default for Config {
             faces: Faces::default(),
             tables: Tables::default(),
             flat: Vec::new(),
+            partition: Partition::default(),
             network: Network::default(),
             security: Security::default(),
             trust: Trust::default(),

@@ -96,7 +96,8 @@ pub trait PrefixFib: Send + Sync {
         let _ = name;
         None
     }
-    /// The label that the match of `name` has, if a flat namespace answers ([`namespaces`]), and no rule.
+    /// The label that the match of `name` has, if a flat namespace ([`namespaces`]) or a partition
+    /// ([`partition`]) answers, and no rule.
     fn label(&self, name: &NameView<'_>) -> Option<&Name> {
         let _ = name;
         None

@@ -11,6 +11,7 @@ use byname_control::fib_writer::Place;
 use byname_face::ForwarderHandle;
 use byname_face::nodes::on_node;
 use byname_forward::worker::{NONCES_KEPT_FOR, NewTables, Progress, WorkerConfig};
+use byname_wire::NameHashKey;
 
 use super::super::{build_fib, no_room_for_table};
 use super::Router;
@@ -81,29 +82,31 @@ impl Router {
         (new, after): (&Config, &[WorkerConfig]),
     ) -> anyhow::Result<()> {
         let of_fib = |config: &Config| {
-            (config.tables.fib, config.tables.fib_parameters(), config.rib.routes_max, config.flat.clone())
+            let files = (config.tables.bulk.clone(), config.flat.clone(), config.partition.clone());
+            (config.tables.fib, config.tables.fib_parameters(), config.rib.routes_max, files)
         };
         let sizes = |configs: &[WorkerConfig]| configs.iter().map(size).collect::<Vec<_>>();
-        let key = |config: &Config| self.setup.secrets.names(config.tables.name_hash);
-        let rekeys = key(old) != key(new);
-        if !rekeys {
+        let key = new.name_key(self.setup.secrets.names).context("the FIB")?;
+        if key == self.setup.secrets.key {
             if of_fib(old) != of_fib(new) {
-                self.build_fib(new, Place::Instead)?;
+                self.build_fib(new, key, Place::Instead)?;
             }
-            return if sizes(before) == sizes(after) { Ok(()) } else { self.exchange((new, before, after), None) };
+            return if sizes(before) == sizes(after) { Ok(()) } else { self.exchange((new, before, after), key, None) };
         }
-        self.build_fib(new, Place::Beside)?;
+        self.build_fib(new, key, Place::Beside)?;
         let replicas = self.control.with_management(|management| {
             let tables = management.fib().tables();
             (1 - tables.side()) * tables.replicas()
         })?;
-        let exchanged = self.exchange((new, before, after), Some(replicas));
+        let exchanged = self.exchange((new, before, after), key, Some(replicas));
+        if exchanged.is_ok() {
+            self.setup.secrets.key = key;
+        }
         self.control.keep_fib(exchanged.is_ok())?;
         exchanged
     }
 
-    fn build_fib(&self, config: &Config, place: Place) -> anyhow::Result<()> {
-        let key = self.setup.secrets.names(config.tables.name_hash);
+    fn build_fib(&self, config: &Config, key: NameHashKey, place: Place) -> anyhow::Result<()> {
         self.control.rebuild_fib(|node| build_fib(config, key, node), place).context("the FIB")
     }
 
@@ -112,9 +115,10 @@ impl Router {
     fn exchange(
         &mut self,
         (new, before, after): (&Config, &[WorkerConfig], &[WorkerConfig]),
+        key: NameHashKey,
         replicas: Option<usize>,
     ) -> anyhow::Result<()> {
-        let (key, placement) = (self.setup.secrets.names(new.tables.name_hash), new.placement());
+        let placement = new.placement();
         let contents = self.handle.table_contents();
         let make = |number: usize| {
             let (config, (cs, pending)) = (&after[number], &contents[number]);

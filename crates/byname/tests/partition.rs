@@ -1,0 +1,326 @@
+//! One router of four machines: rules are cut into a table for each, and every packet finds the right rule with one crossing at
+//! most.
+
+mod common;
+
+use std::collections::HashMap;
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use byname_wire::data::DataBuilder;
+use byname_wire::interest::InterestBuilder;
+use byname_wire::{Data, Interest, LpPacket, Name};
+use common::{Done, Router, finish};
+
+const NODES: usize = 4;
+const HOPS: u8 = 10;
+
+fn byname(folder: &Path, line: &str) -> Done {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_byname"));
+    command.args(line.split_whitespace()).current_dir(folder);
+    finish(command)
+}
+
+fn built(folder: &Path, options: &str) -> String {
+    let nodes: Vec<_> = (1..=NODES).map(|node| format!("/r/{node}")).collect();
+    let done = byname(folder, &format!("partition build --sort rules.txt parts --nodes {} {options}", nodes.join(",")));
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    done.stdout
+}
+
+/// A host beyond the routers, which answers all Interests with its label and the hops that are left.
+struct Upstream {
+    port: u16,
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Upstream {
+    fn start(label: String) -> Upstream {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        socket.set_read_timeout(Some(Duration::from_millis(50))).expect("set");
+        let port = socket.local_addr().expect("bound").port();
+        let ends = Arc::new(AtomicBool::new(false));
+        let ended = ends.clone();
+        let thread = std::thread::spawn(move || {
+            let mut frame = [0; 9000];
+            while !ended.load(Ordering::Relaxed) {
+                let Ok((len, from)) = socket.recv_from(&mut frame) else { continue };
+                let packet = LpPacket::decode(&frame[..len]).expect("a frame");
+                let Ok(interest) = Interest::decode(packet.fragment.expect("a packet")) else { continue };
+                let content = format!("{label} {}", interest.hop_limit.expect("it had one").value);
+                let data = DataBuilder::new(interest.name.to_name()).content(content.into()).encode();
+                let mut reply = Vec::new();
+                LpPacket { pit_token: packet.pit_token, fragment: Some(&data), ..LpPacket::default() }
+                    .encode(&mut reply);
+                socket.send_to(&reply, from).expect("sent");
+            }
+        });
+        Upstream { port, ends, thread: Some(thread) }
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Asks a router for names, some at a time.
+struct Asker {
+    socket: UdpSocket,
+    waiting: HashMap<Name, Instant>,
+    answers: HashMap<Name, (String, u8)>,
+    nonce: u32,
+}
+
+impl Asker {
+    fn of(router: &Router) -> Asker {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        socket.connect(("127.0.0.1", router.port)).expect("connected");
+        Asker { socket, waiting: HashMap::new(), answers: HashMap::new(), nonce: 0 }
+    }
+
+    fn ask(&mut self, name: Name) {
+        self.nonce += 1;
+        self.socket.send(&InterestBuilder::new(name.clone(), self.nonce).hop_limit(HOPS).encode()).expect("sent");
+        self.waiting.insert(name, Instant::now());
+    }
+
+    /// Takes answers until at most `waiting` names wait that are younger than `patience`.
+    fn take(&mut self, waiting: usize, patience: Duration) {
+        let mut frame = [0; 9000];
+        self.socket.set_read_timeout(Some(Duration::from_millis(20))).expect("set");
+        while self.waiting.values().filter(|since| since.elapsed() < patience).count() > waiting {
+            let Ok(len) = self.socket.recv(&mut frame) else { continue };
+            let packet = LpPacket::decode(&frame[..len]).expect("a frame");
+            let Some(Ok(data)) = packet.fragment.filter(|_| packet.nack.is_none()).map(Data::decode) else { continue };
+            let text = String::from_utf8(data.content.to_vec()).expect("text");
+            let (label, hops) = text.split_once(' ').expect("two words");
+            self.waiting.remove(&data.name.to_name());
+            self.answers.insert(data.name.to_name(), (label.to_owned(), hops.parse().expect("a number")));
+        }
+    }
+}
+
+fn name(uri: &str) -> Name {
+    uri.parse().expect("a name")
+}
+
+/// Rules of several depths with labels of four upstreams, and names below them with the right label.
+fn rules(folder: &Path) -> Vec<(String, usize)> {
+    let mut rules = vec![("/com".to_owned(), 0)];
+    for i in 0..150 {
+        rules.push((format!("/com/d{i}"), i % NODES));
+        rules.push((format!("/com/d{i}/video"), (i / 7) % NODES));
+        rules.push((format!("/n{i}/a/b"), (i / 3) % NODES));
+    }
+    let text: String = rules.iter().map(|(rule, up)| format!("{rule} /up/{up}\n")).collect();
+    std::fs::write(folder.join("rules.txt"), text).expect("written");
+    rules
+}
+
+/// Starts the nodes, and connects each with the others. `replaces`: the node after each one has its rules.
+fn start(folder: &Path, replaces: bool) -> Vec<Router> {
+    let configured = |node: usize| {
+        let text = std::fs::read_to_string(folder.join(format!("parts/node-{}.toml", node + 1))).expect("made");
+        // The test's configuration is in another folder.
+        let parts = folder.join("parts");
+        text.replace("bulk = \"", &format!("bulk = \"{}/", parts.display()))
+            .replace("table = \"", &format!("table = \"{}/", parts.display()))
+    };
+    let routers: Vec<_> = (0..NODES).map(|node| Router::start_with(&configured(node))).collect();
+    for (here, router) in routers.iter().enumerate() {
+        for there in (0..NODES).filter(|there| *there != here) {
+            let uri = format!("tcp4://127.0.0.1:{}", routers[there].port);
+            router.ok(&format!("face create {uri}"));
+            router.ok(&format!("route add /r/{} {uri}", there + 1));
+            let replaced = (there + NODES - 1) % NODES;
+            if replaces && replaced != here {
+                router.ok(&format!("route add /r/{} {uri} cost 10", replaced + 1));
+            }
+        }
+    }
+    routers
+}
+
+#[test]
+fn four_routers_are_one_and_a_killed_one_loses_what_is_in_flight() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let rules = rules(folder);
+    let told = built(folder, "--copies 2 --cut-max 20");
+    assert!(told.contains("451 rules at") && told.contains("1 rules are shorter"), "{told}");
+    let upstreams: Vec<_> = (0..NODES).map(|up| Upstream::start(format!("/up/{up}"))).collect();
+    let mut routers = start(folder, true);
+    for router in &routers {
+        assert!(router.log().contains("spreads rules over 4 nodes"), "{}", router.log());
+        for (up, upstream) in upstreams.iter().enumerate() {
+            router.ok(&format!("face create udp4://127.0.0.1:{}", upstream.port));
+            router.ok(&format!("route add /up/{up} udp4://127.0.0.1:{}", upstream.port));
+        }
+    }
+    let asked: Vec<(Name, usize)> =
+        rules.iter().enumerate().map(|(i, (rule, up))| (name(&format!("{rule}/x{i}")), *up)).collect();
+    let mut crossed = 0;
+    for (at, router) in routers.iter().enumerate() {
+        let mut asker = Asker::of(router);
+        for (asked, _) in &asked {
+            asker.take(16, Duration::from_secs(10));
+            asker.ask(asked.join_name(name(&format!("/from/{at}")).as_ref()));
+        }
+        // Names that no rule but the shortest covers.
+        (0..50).for_each(|i| asker.ask(name(&format!("/com/stranger{i}/from/{at}"))));
+        asker.take(0, Duration::from_secs(10));
+        assert_eq!(asker.answers.len(), asked.len() + 50, "router {at} answers all");
+        for (asked, up) in &asked {
+            let (label, hops) = &asker.answers[&asked.join_name(name(&format!("/from/{at}")).as_ref())];
+            assert_eq!(*label, format!("/up/{up}"), "{asked} at router {at}");
+            assert!([HOPS - 1, HOPS - 2].contains(hops), "{asked} crosses once at most: {hops} hops are left");
+            crossed += usize::from(*hops == HOPS - 2);
+        }
+        let strangers = (0..50).map(|i| &asker.answers[&name(&format!("/com/stranger{i}/from/{at}"))]);
+        let in_vain = strangers.filter(|(label, hops)| *label == "/up/0" && *hops == HOPS - 2).count();
+        assert!(in_vain < 15, "a sixteenth crosses in vain, not {in_vain} of 50");
+    }
+    // With two copies, half of the names are at home.
+    let all = asked.len() * NODES;
+    assert!((all / 3..all * 2 / 3).contains(&crossed), "{crossed} of {all} cross");
+    // A name that belongs elsewhere: the router says to whom.
+    let foreign = (0..150).map(|i| format!("/n{i}/a/b")).find(|name| {
+        let found = byname(folder, &format!("partition find parts/names.partition {name}")).stdout;
+        found.ends_with(" /r/3\n")
+    });
+    let foreign = foreign.expect("a quarter is there");
+    let text = routers[0].ok(&format!("route get {foreign}"));
+    assert!(text.contains("it forwards as /r/3 does"), "{text}");
+    // A node dies while names are asked for.
+    let mut asker = Asker::of(&routers[0]);
+    let (window, count) = (24, 2000);
+    for i in 0..count {
+        if i == count / 2 {
+            routers[2].kill();
+        }
+        asker.take(window, Duration::from_millis(500));
+        let (asked, _) = &asked[i % asked.len()];
+        asker.ask(asked.join_name(name(&format!("/killed/{i}")).as_ref()));
+    }
+    asker.take(0, Duration::from_secs(1));
+    let lost = asker.waiting.len();
+    assert!(lost <= 2 * window, "{lost} of {count} are lost, more than were on their way");
+    for (i, (asked, up)) in (0..count).map(|i| (i, &asked[i % asked.len()])) {
+        if let Some((label, _)) = asker.answers.get(&asked.join_name(name(&format!("/killed/{i}")).as_ref())) {
+            assert_eq!(*label, format!("/up/{up}"), "{asked}");
+        }
+    }
+}
+
+#[test]
+fn rules_are_where_their_packets_leave() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let rules = rules(folder);
+    let egress: String = (0..NODES).map(|up| format!(" --egress /up/{up}=/r/{}", up + 1)).collect();
+    built(folder, &egress);
+    let upstreams: Vec<_> = (0..NODES).map(|up| Upstream::start(format!("/up/{up}"))).collect();
+    let routers = start(folder, false);
+    for (here, router) in routers.iter().enumerate() {
+        for (up, upstream) in upstreams.iter().enumerate() {
+            // Rules that all nodes have forward by the node of their upstream, too.
+            let uri = match up == here {
+                true => format!("udp4://127.0.0.1:{}", upstream.port),
+                false => format!("tcp4://127.0.0.1:{}", routers[up].port),
+            };
+            router.ok(&format!("face create {uri}"));
+            router.ok(&format!("route add /up/{up} {uri}"));
+        }
+    }
+    for (at, router) in routers.iter().enumerate() {
+        let mut asker = Asker::of(router);
+        let asked = |rule: &str| name(&format!("{rule}/x/from/{at}"));
+        for (rule, _) in &rules {
+            asker.take(16, Duration::from_secs(10));
+            asker.ask(asked(rule));
+        }
+        asker.take(0, Duration::from_secs(10));
+        for (rule, up) in &rules {
+            let (label, hops) = asker.answers.get(&asked(rule)).unwrap_or_else(|| panic!("{rule} at router {at}"));
+            let crossings = HOPS - 1 - hops;
+            assert_eq!(
+                (label.as_str(), usize::from(crossings)),
+                (&*format!("/up/{up}"), usize::from(*up != at)),
+                "{rule}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_node_takes_over_another_partition_without_a_restart_and_what_cannot_be_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    std::fs::write(folder.join("rules.txt"), "/a/b /up/0\n/c /up/0\n").expect("written");
+    built(folder, "--cut-max 1");
+    let shown = byname(folder, "partition show parts/names.partition");
+    for line in ["prefixes     2\n", "check bits   4\n", "nodes        4\n", "\n  /r/4\n"] {
+        assert!(shown.stdout.contains(line), "{}", shown.stdout);
+    }
+    for (arguments, complaint) in [
+        ("--nodes /r/1 --copies 2", "need as many nodes"),
+        ("--nodes /r/1,/r/1", "/r/1 twice"),
+        ("--nodes /r/1 --egress /up/0=/r/9", "not one of --nodes"),
+        ("--nodes r1", "begins with '/'"),
+    ] {
+        let refused = byname(folder, &format!("partition build --sort rules.txt other {arguments}"));
+        assert!(refused.code != 0 && refused.stderr.contains(complaint), "{}", refused.stderr);
+    }
+    std::fs::write(folder.join("flat.txt"), "a /up/0\n").expect("written");
+    assert_eq!(byname(folder, "flat build flat.txt x.flat").code, 0);
+    for (settings, complaint) in [
+        ("table = \"x.flat\"", "may be a table of flat names"),
+        ("table = \"none\"", "none"),
+        ("table = \"parts/names.partition\"\nholds = [\"/r/9\"]", "the partition has no node /r/9"),
+        ("holds = [\"/r/1\"]", "there is no partition"),
+    ] {
+        std::fs::write(folder.join("byname.toml"), format!("[partition]\n{settings}\n")).expect("written");
+        let refused = byname(folder, "check byname.toml");
+        assert!(refused.code == 2 && refused.stderr.contains(complaint), "{}", refused.stderr);
+    }
+    // A router becomes node 1, of a partition with another key than the router has drawn, and then holds all nodes.
+    let upstream = Upstream::start("/up/0".to_owned());
+    let router = Router::start_with("");
+    router.ok(&format!("face create udp4://127.0.0.1:{}", upstream.port));
+    router.ok(&format!("route add /up/0 udp4://127.0.0.1:{}", upstream.port));
+    let path = router.path("byname.toml");
+    let before = std::fs::read_to_string(&path).expect("the configuration");
+    let parts = folder.join("parts");
+    let use_parts = |holds: &str| {
+        let settings = format!(
+            "{before}\n[tables]\nbulk = {:?}\n[partition]\ntable = {:?}\nholds = [{holds}]\n",
+            parts.join("node-1.table"),
+            parts.join("names.partition")
+        );
+        std::fs::write(&path, settings).expect("written");
+        router.run("reload")
+    };
+    let reloaded = use_parts("\"/r/1\", \"/r/2\", \"/r/3\", \"/r/4\"");
+    assert_eq!(reloaded.code, 0, "{}", reloaded.stderr);
+    let refused = use_parts("\"/r/7\"");
+    assert!(refused.code != 0 && refused.stderr.contains("no node /r/7"), "{}", refused.stderr);
+    let answered = |asked: &str| {
+        let mut asker = Asker::of(&router);
+        asker.ask(name(asked));
+        asker.take(0, Duration::from_millis(500));
+        !asker.answers.is_empty()
+    };
+    let here = |rule: &str| byname(folder, &format!("table find parts/node-1.table {rule}")).code == 0;
+    for (rule, asked) in [("/a/b", "/a/b/x"), ("/c", "/c/x")] {
+        assert_eq!(answered(asked), here(rule), "{rule}");
+    }
+}

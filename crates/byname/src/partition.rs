@@ -21,8 +21,9 @@ use crate::tools::parse_name;
 
 /// The partition, in the folder of its node's tables.
 const PARTITION: &str = "names.partition";
-/// A node has this many cuts or more, so that shares are even.
-const CUTS_OF_A_NODE: u64 = 64;
+/// There are this many cuts or more, so that shares are even. It does not depend on the number of nodes: names are then cut
+/// alike when a node joins.
+const CUTS: u64 = 1024;
 
 /// Options of `byname partition`.
 #[derive(Debug, Args)]
@@ -61,9 +62,13 @@ struct BuildArgs {
     /// Bits of the checksum of each cut: an unknown name crosses in vain with odds of 2^-BITS
     #[arg(long, value_name = "BITS", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=16))]
     check: u32,
-    /// Most rules below one cut; by default a 64th of a node's share
+    /// Most rules below one cut; by default a 1,024th of all rules
     #[arg(long, value_name = "RULES", value_parser = clap::value_parser!(u64).range(1..))]
     cut_max: Option<u64>,
+    /// The partition that the routers use now, made with the same key (--key-of): a node's table also has the rules that it
+    /// had there, until all nodes use the new partition
+    #[arg(long, value_name = "PARTITION", requires = "key_of")]
+    keep: Option<PathBuf>,
     /// Sort the rules first, which takes memory for all of them; otherwise they must be in NDN's canonical order
     #[arg(long)]
     sort: bool,
@@ -145,7 +150,7 @@ fn build(args: BuildArgs) -> anyhow::Result<u8> {
                 count += 1;
                 Ok(())
             })?;
-            (count / (args.nodes.len() as u64 * CUTS_OF_A_NODE)).max(1)
+            (count / CUTS).max(1)
         }
     };
     let (mut survey, mut labels) = (Survey::new(key, cut_max), Labels::default());
@@ -156,24 +161,25 @@ fn build(args: BuildArgs) -> anyhow::Result<u8> {
     let total = survey.rules();
     anyhow::ensure!(total > 0, "{}: there is no rule in it", args.rules.display());
     eprintln!("{total} rules are read");
-    let mut plan = survey.finish(args.nodes.clone());
+    let mut holders = Holders::new(survey.finish(args.nodes.clone()), &args)?;
     std::fs::create_dir_all(&args.folder).with_context(|| args.folder.display().to_string())?;
-    let (mut cuts, mut everywhere) = (Cuts::default(), 0u64);
+    let mut everywhere = 0u64;
     let mut parts: Vec<_> = args.nodes.iter().map(|_| Part { counter: NodeCounter::default(), loader: None }).collect();
     rules.each(&mut |name, label| {
-        let placement = plan.place(name, egress(label), &mut cuts);
-        everywhere += u64::from(placement == Placement::Everywhere);
-        holders(placement, parts.len(), args.copies).try_for_each(|node| Ok(parts[node].counter.push(name)?))
+        let nodes = holders.of(name, egress(label));
+        everywhere += u64::from(nodes.len() == parts.len());
+        nodes.iter().try_for_each(|node| Ok(parts[*node].counter.push(name)?))
     })?;
+    let cuts = std::mem::take(&mut holders.cuts);
     let options = Options::default();
     for part in &mut parts {
         part.loader = Some(BulkLoader::new(key, part.counter.nodes(), &options)?);
     }
-    let (mut loaded, mut unused) = (0, Cuts::default());
+    let mut loaded = 0;
     rules.each(&mut |name, label| {
         let id = labels.id(label)?;
-        for node in holders(plan.place(name, egress(label), &mut unused), parts.len(), args.copies) {
-            parts[node].loader.as_mut().expect("each has one").push(name, id)?;
+        for node in holders.of(name, egress(label)) {
+            parts[*node].loader.as_mut().expect("each has one").push(name, id)?;
         }
         loaded += 1;
         if loaded % REPORTED == 0 {
@@ -181,7 +187,7 @@ fn build(args: BuildArgs) -> anyhow::Result<u8> {
         }
         Ok(())
     })?;
-    drop(unused);
+    let plan = holders.plan;
     let path = args.folder.join(PARTITION);
     let cuts_max = cuts.len();
     let mut progress = |done: usize| {
@@ -207,13 +213,54 @@ fn build(args: BuildArgs) -> anyhow::Result<u8> {
     Ok(exit::OK)
 }
 
-/// The nodes that get a rule: its node, and the next ones.
-fn holders(placement: Placement, nodes: usize, copies: u8) -> impl Iterator<Item = usize> {
-    let (first, count) = match placement {
-        Placement::At { node, .. } => (node, usize::from(copies)),
-        Placement::Everywhere => (0, nodes),
-    };
-    (first..first + count).map(move |node| node % nodes)
+/// The nodes that get each rule.
+struct Holders {
+    plan: Plan,
+    cuts: Cuts,
+    copies: usize,
+    /// The partition until now, with the new numbers of its nodes.
+    before: Option<(Partition, Vec<Option<usize>>)>,
+    hashes: Box<PrefixHashes>,
+    found: Vec<usize>,
+}
+
+impl Holders {
+    fn new(plan: Plan, args: &BuildArgs) -> anyhow::Result<Self> {
+        let before = args.keep.as_deref().map(|path| open(path, true)).transpose()?;
+        let number = |node: &Name| args.nodes.iter().position(|other| other == node);
+        let before = before.map(|before| {
+            let numbers = before.nodes().iter().map(number).collect();
+            (before, numbers)
+        });
+        if let (Some((before, _)), Some(path)) = (&before, &args.keep) {
+            anyhow::ensure!(before.key() == plan.key(), "{}: it has another hash key than --key-of", path.display());
+        }
+        let (copies, found) = (usize::from(args.copies), Vec::new());
+        Ok(Holders { plan, cuts: Cuts::default(), copies, before, hashes: Box::default(), found })
+    }
+
+    /// Those of one rule, which must come in order.
+    fn of(&mut self, name: NameRef<'_>, egress: Option<usize>) -> &[usize] {
+        let count = self.plan.nodes().len();
+        self.found.clear();
+        match self.plan.place(name, egress, &mut self.cuts) {
+            Placement::At { node, .. } => self.found.extend((node..node + self.copies).map(|node| node % count)),
+            Placement::Everywhere => self.found.extend(0..count),
+        }
+        if let Some((before, numbers)) = &self.before {
+            let view = NameView::new(before.key(), name, &mut self.hashes);
+            match before.node(&view) {
+                Some((node, _)) => {
+                    let nodes = (node..node + self.copies).filter_map(|node| numbers[node % numbers.len()]);
+                    self.found.extend(nodes);
+                }
+                None => self.found.extend(0..count),
+            }
+            self.found.sort_unstable();
+            self.found.dedup();
+        }
+        &self.found
+    }
 }
 
 /// Writes settings that make a router this node.

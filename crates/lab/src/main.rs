@@ -22,6 +22,7 @@ mod locator;
 mod machine;
 mod mixed;
 mod options;
+mod partition;
 mod peer;
 mod plot;
 mod prefix;
@@ -65,6 +66,8 @@ enum Experiment {
     Flat(flat::Options),
     /// byname's tables beside the crates that one would take in their place, on the same keys.
     Libraries(libraries::Options),
+    /// One router of several machines: a partition in front of parts of the rules, beside one table of all rules.
+    Partition(partition::Options),
     /// Whole packets through the data plane, in memory: one data plane or several in turn.
     Forward(forward::Options),
     /// Forwarding by locator on the trees of a graph.
@@ -100,6 +103,7 @@ fn main() -> anyhow::Result<()> {
         Experiment::Prefix(options) => prefix::run(&options),
         Experiment::Flat(options) => flat::run(&options),
         Experiment::Libraries(options) => libraries::run(&options),
+        Experiment::Partition(options) => harness::run(&options),
         Experiment::Forward(options) => harness::run(&options),
         Experiment::Locator(options) => harness::run(&options),
         Experiment::Mixed(options) => harness::run(&options),

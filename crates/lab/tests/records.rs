@@ -19,6 +19,7 @@ const COMMANDS: &[&str] = &[
     "locator --nodes 100 --edges 200 --draws 1000 --seconds 0.02 --repetitions 2",
     "mixed --descriptors 1000 --nodes 100 --edges 200 --draws 1000 --seconds 0.02 --repetitions 2",
     "tags --descriptors 1000 --draws 1000 --seconds 0.02 --repetitions 2",
+    "partition --rules 1000 --draws 1000 --seconds 0.02 --repetitions 1",
     "descriptors --descriptors 1000 --updates 100",
     "switch --on memory --names 1000 --draws 1000 --frame-memory 1Mi --seconds 0.02 --repetitions 2",
     "balance --exponents 1 --names 1000 --cs 100 --interests 1000 --threads 0",

@@ -5,6 +5,7 @@ use byname_wire::FaceId;
 
 use crate::face_table::{FaceTable, LinkType, Scope};
 use crate::packet::{LOCALHOP, LOCALHOST};
+use crate::pipeline::interest::OwnRules;
 use crate::pit_cs::{InRecord, PitCs, PitEntry, SlotId};
 use crate::shard::Shard;
 use crate::strategy::{Decision, Situation, Strategy};
@@ -14,11 +15,28 @@ use crate::ticks::Ticks;
 impl Shard {
     /// Finds the nexthops of a FIB entry that the pending Interest may be sent to; none without an entry.
     pub(super) fn find_usable(&mut self, slot: SlotId, ingress: FaceId, entry: Option<EntryId>) {
-        match entry {
-            Some(entry) => self.tables.nexthops(entry, &mut self.nexthops),
-            None => self.nexthops.clear(),
+        self.nexthops.clear();
+        if let Some(entry) = entry {
+            self.tables.nexthops(entry, &mut self.nexthops);
+            if let Some(own) = self.own_rules(slot, ingress, entry) {
+                self.follow_own_rules(own);
+            }
         }
         self.nexthops.retain(is_usable(&self.table, &self.faces, slot, ingress));
+    }
+
+    /// An Interest that has crossed goes where this node's rules say. So does one that the other node refused, because all
+    /// that it could do is to send it back.
+    #[cold]
+    fn follow_own_rules(&mut self, own: OwnRules) {
+        if own.has_crossed {
+            self.nexthops.clear();
+        }
+        let Some(entry) = own.entry else { return };
+        let mut nexthops = Vec::new();
+        self.tables.nexthops(entry, &mut nexthops);
+        nexthops.retain(|own| self.nexthops.iter().all(|other| other.face != own.face));
+        self.nexthops.append(&mut nexthops);
     }
 
     /// Lets the strategy of a pending Interest decide where to send it: `ask` calls the strategy. The caller carries

@@ -102,6 +102,10 @@ pub trait PrefixFib: Send + Sync {
         let _ = name;
         None
     }
+    /// What a node of a partition has itself, if this is one ([`partition`]).
+    fn here(&self) -> Option<partition::Here<'_>> {
+        None
+    }
     /// The key that names of the flat namespace with this prefix are hashed with, and its changes
     /// ([`namespaces`]).
     fn flat_changes(&self, prefix: NameRef<'_>) -> Option<(&NameHashKey, &Arc<namespaces::changes::Changes>)> {

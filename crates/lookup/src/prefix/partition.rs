@@ -9,7 +9,8 @@
 //! line. What is cut at this node, or at nodes whose rules it *holds* as well, is looked up in the engine behind. What is
 //! cut elsewhere gets the entry of that node's label, at the depth of the cut. An unknown name is looked up here:
 //! no node has more rules for it than this one. The checksum misses it with odds of 2^-c for c bits. Then
-//! it goes to another node, which has the same short rules, and answers as this one would.
+//! it goes to another node, which has the same short rules, and answers as this one would. A packet crosses once: the
+//! forwarder looks up what comes from another node in the engine behind ([`Here`]).
 //!
 //! Longer rules win, as everywhere: while the engine has rules from changes that are as deep as a cut of another node, it
 //! is asked as well.
@@ -312,6 +313,14 @@ impl Shared {
     }
 }
 
+/// What a node has itself.
+pub struct Here<'a> {
+    /// The engine behind the partition, which has the node's rules.
+    pub engine: &'a dyn PrefixFib,
+    /// The entries of other nodes.
+    pub ways: &'a Translation,
+}
+
 /// The deeper one of two matches. A rule of the engine covers a cut of its depth.
 fn deeper(way: PrefixMatch, rule: Option<PrefixMatch>) -> PrefixMatch {
     rule.filter(|rule| rule.depth >= way.depth).unwrap_or(way)
@@ -385,6 +394,10 @@ impl PrefixFib for Query {
         let Some(way) = self.shared.way(cut) else { return self.engine.label(name) };
         let is_covered = self.longest_match(name) != Some(way);
         if is_covered { None } else { Some(&self.shared.partition.nodes[cut?.0]) }
+    }
+
+    fn here(&self) -> Option<Here<'_>> {
+        Some(Here { engine: &*self.engine, ways: &self.shared.entries })
     }
 
     fn flat_changes(

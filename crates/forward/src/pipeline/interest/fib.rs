@@ -3,15 +3,24 @@
 use byname_lookup::prefix::{BURST_MAX, PrefixMatch};
 use byname_lookup::{EntryId, PrefixFib};
 use byname_wire::name_hash::DepthSet;
-use byname_wire::{Interest, NameView, PrefixHashes};
+use byname_wire::{FaceId, Interest, NameView, PrefixHashes};
 use smallvec::SmallVec;
 
 use crate::counters::FibLines;
 use crate::packet::{Parsed, name_in};
 use crate::packet_pool::Packet;
+use crate::pit_cs::SlotId;
 use crate::settings::Prefetch;
 use crate::shard::{Burst, Miss, PLACES, Shard, Staged};
 use crate::stages::{Stage, Stopwatch};
+
+/// What a node's own rules say about an Interest whose name belongs to another node.
+pub(in crate::pipeline) struct OwnRules {
+    /// Whether it came from a node, and crosses no second time. Otherwise the other node has refused it.
+    pub has_crossed: bool,
+    /// The entry.
+    pub entry: Option<EntryId>,
+}
 
 impl Shard {
     /// Looks up all Interests of the burst in the FIB, if they may have to be routed one by one before its end. That
@@ -98,7 +107,10 @@ impl Shard {
 
     /// The FIB entry of the first delegation that matches deeper than `/`; otherwise the entry of `/`.
     pub(in crate::pipeline) fn match_forwarding_hint(&self, interest: &Interest<'_>) -> Option<(EntryId, u64)> {
-        let fib = self.tables.fib();
+        self.match_delegations(interest, self.tables.fib())
+    }
+
+    fn match_delegations(&self, interest: &Interest<'_>, fib: &dyn PrefixFib) -> Option<(EntryId, u64)> {
         let mut hashes = PrefixHashes::default();
         let mut of_root = None;
         for delegation in interest.forwarding_hint() {
@@ -109,6 +121,35 @@ impl Shard {
             }
         }
         of_root
+    }
+
+    /// If `entry` is the way to another node of a partition ([`byname_lookup::prefix::partition`]): whether the Interest has
+    /// come from a node, and the entry that this node's own rules give it.
+    pub(in crate::pipeline) fn own_rules(&self, slot: SlotId, ingress: FaceId, entry: EntryId) -> Option<OwnRules> {
+        let here = self.tables.fib().here()?;
+        if !here.ways.entries().any(|way| way == entry) {
+            return None;
+        }
+        let mut nexthops = Vec::new();
+        let mut leads_to_ingress = |way| {
+            self.tables.nexthops(way, &mut nexthops);
+            nexthops.iter().any(|nexthop| nexthop.face == ingress)
+        };
+        let has_crossed = here.ways.entries().any(&mut leads_to_ingress);
+        let is_refused =
+            || self.table.slot(slot).pit().is_some_and(|pit| pit.out_records.iter().any(|r| r.nacked.is_some()));
+        if !has_crossed && !is_refused() {
+            return None;
+        }
+        let slot = self.table.slot(slot);
+        let entry = match Interest::decode(&slot.packet).ok().filter(|i| !i.forwarding_hint_value.is_empty()) {
+            Some(hinted) => self.match_delegations(&hinted, here.engine).map(|(entry, _)| entry),
+            None => {
+                let mut hashes = PrefixHashes::default();
+                here.engine.longest_match(&NameView::new(&self.key, slot.name(), &mut hashes)).map(|found| found.entry)
+            }
+        };
+        Some(OwnRules { has_crossed, entry })
     }
 
     pub(super) fn in_producer_region(&self, packet: &Packet) -> bool {

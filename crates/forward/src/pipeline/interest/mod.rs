@@ -23,6 +23,8 @@ mod rewrite;
 mod route;
 mod shared;
 
+pub(in crate::pipeline) use fib::OwnRules;
+
 use std::time::Duration;
 
 use byname_wire::interest::{HopLimit, with_nonce};

@@ -294,6 +294,11 @@ impl Translation {
         }
     }
 
+    /// All answers.
+    pub fn entries(&self) -> impl Iterator<Item = EntryId> {
+        (0..self.0.len() as u32).filter_map(|id| self.get(EntryId(id)))
+    }
+
     /// The answer for one entry. `None` for an id beyond the slice.
     pub(crate) fn get(&self, of_image: EntryId) -> Option<EntryId> {
         let entry = self.0.get(of_image.0 as usize)?.load(Ordering::Acquire).checked_sub(1)?;

@@ -144,6 +144,11 @@ pub enum Placement {
 }
 
 impl Plan {
+    /// The key that names are hashed with.
+    pub fn key(&self) -> &NameHashKey {
+        &self.key
+    }
+
     /// The nodes' names.
     pub fn nodes(&self) -> &[Name] {
         &self.nodes

@@ -163,14 +163,16 @@ fn build(args: BuildArgs) -> anyhow::Result<u8> {
     eprintln!("{total} rules are read");
     let mut holders = Holders::new(survey.finish(args.nodes.clone()), &args)?;
     std::fs::create_dir_all(&args.folder).with_context(|| args.folder.display().to_string())?;
-    let mut everywhere = 0u64;
+    let (mut cuts, mut everywhere) = (Cuts::default(), 0u64);
     let mut parts: Vec<_> = args.nodes.iter().map(|_| Part { counter: NodeCounter::default(), loader: None }).collect();
     rules.each(&mut |name, label| {
-        let nodes = holders.of(name, egress(label));
+        let egress = egress(label);
+        holders.plan.place_and_cut(name, egress, &mut cuts);
+        let nodes = holders.of(name, egress);
         everywhere += u64::from(nodes.len() == parts.len());
         nodes.iter().try_for_each(|node| Ok(parts[*node].counter.push(name)?))
     })?;
-    let cuts = std::mem::take(&mut holders.cuts);
+
     let options = Options::default();
     for part in &mut parts {
         part.loader = Some(BulkLoader::new(key, part.counter.nodes(), &options)?);
@@ -216,7 +218,6 @@ fn build(args: BuildArgs) -> anyhow::Result<u8> {
 /// The nodes that get each rule.
 struct Holders {
     plan: Plan,
-    cuts: Cuts,
     copies: usize,
     /// The partition until now, with the new numbers of its nodes.
     before: Option<(Partition, Vec<Option<usize>>)>,
@@ -236,14 +237,14 @@ impl Holders {
             anyhow::ensure!(before.key() == plan.key(), "{}: it has another hash key than --key-of", path.display());
         }
         let (copies, found) = (usize::from(args.copies), Vec::new());
-        Ok(Holders { plan, cuts: Cuts::default(), copies, before, hashes: Box::default(), found })
+        Ok(Holders { plan, copies, before, hashes: Box::default(), found })
     }
 
-    /// Those of one rule, which must come in order.
+    /// Those of one rule.
     fn of(&mut self, name: NameRef<'_>, egress: Option<usize>) -> &[usize] {
         let count = self.plan.nodes().len();
         self.found.clear();
-        match self.plan.place(name, egress, &mut self.cuts) {
+        match self.plan.place(name, egress) {
             Placement::At { node, .. } => self.found.extend((node..node + self.copies).map(|node| node % count)),
             Placement::Everywhere => self.found.extend(0..count),
         }

@@ -8,15 +8,14 @@
 //! that each handle C packets/s have a capacity of N·C/(2 - 1/N). If a packet leaves by the node that has its rule,
 //! it had to cross anyway, and nodes with all rules handle it as often.
 
-use std::path::PathBuf;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use byname_lookup::file::{Opening, Place};
-use byname_lookup::oracle::Oracle;
 use byname_lookup::prefix::compact::{self, BulkLoader, NodeCounter};
-use byname_lookup::prefix::partition::plan::{self, Cuts, Placement, Plan, Survey};
+use byname_lookup::prefix::partition::plan::{self, Cuts, Placement, Survey};
 use byname_lookup::prefix::partition::{Partition, Partitioned};
 use byname_lookup::prefix::{BURST_MAX, PrefixMatch};
 use byname_lookup::{BuildError, Change, Control, EntryId, PrefixFib, Update};
@@ -201,31 +200,29 @@ impl Control<Name> for Loaded {
     fn apply(&mut self, _: &[Change<Name>]) -> Result<Update<Self::Query>, BuildError> {
         unreachable!("nothing changes here")
     }
+
+    fn reclaim(&mut self) {}
 }
 
-/// Loads those rules that `wants` takes.
+/// Loads each rule into those of `count` tables that `holders` says.
 fn load(
     rules: &Rules<'_>,
     key: NameHashKey,
-    mut wants: impl FnMut(NameRef<'_>, EntryId) -> bool,
-) -> anyhow::Result<Arc<dyn PrefixFib>> {
-    let mut counter = NodeCounter::default();
+    count: usize,
+    mut holders: impl FnMut(NameRef<'_>, EntryId) -> Range<usize>,
+) -> anyhow::Result<Vec<Arc<dyn PrefixFib>>> {
+    let mut counters: Vec<_> = (0..count).map(|_| NodeCounter::default()).collect();
     rules.each(|name, entry| {
-        Ok(if wants(name, entry) {
-            counter.push(name)?
-        })
+        counters[holders(name, entry)].iter_mut().try_for_each(|counter| Ok(counter.push(name)?))
     })?;
-    if counter.nodes() == 0 {
-        return Ok(Oracle::new().query());
-    }
     let options = compact::Options::default();
-    let mut loader = BulkLoader::new(key, counter.nodes(), &options)?;
+    let loaders = counters.iter().map(|counter| BulkLoader::new(key, counter.nodes().max(1), &options));
+    let mut loaders = loaders.collect::<Result<Vec<_>, _>>()?;
     rules.each(|name, entry| {
-        Ok(if wants(name, entry) {
-            loader.push(name, entry)?
-        })
+        loaders[holders(name, entry)].iter_mut().try_for_each(|loader| Ok(loader.push(name, entry)?))
     })?;
-    Ok(loader.finish_table(&options)?.query())
+    let tables = loaders.into_iter().map(|loader| Ok(loader.finish_table(&options)?.query()));
+    tables.collect()
 }
 
 /// Builds a router, checks it, and takes times.
@@ -244,7 +241,7 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Record> 
     let mut plan = survey.finish((0..nodes).map(|node| format!("/r{node}").parse().expect("a name")).collect());
     let (mut cuts, mut everywhere) = (Cuts::default(), 0u64);
     rules.each(|name, entry| {
-        everywhere += u64::from(plan.place(name, egress(entry), &mut cuts) == Placement::Everywhere);
+        everywhere += u64::from(plan.place_and_cut(name, egress(entry), &mut cuts) == Placement::Everywhere);
         Ok(())
     })?;
     bar.set_message("writing the partition");
@@ -253,10 +250,12 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Record> 
     plan::save(&path, &plan, &cuts, options.check, &mut |_| {}).context("the partition")?;
     drop(cuts);
     bar.set_message("loading all rules");
-    let all = load(&rules, key, |_, _| true)?;
+    let all = load(&rules, key, 1, |_, _| 0..1)?.remove(0);
     bar.set_message("loading parts");
-    let parts = (0..nodes).map(|node| load(&rules, key, |name, entry| at(&mut plan, name, egress(entry), node)));
-    let parts = parts.collect::<anyhow::Result<Vec<_>>>()?;
+    let parts = load(&rules, key, nodes, |name, entry| match plan.place(name, egress(entry)) {
+        Placement::At { node, .. } => node..node + 1,
+        Placement::Everywhere => 0..nodes,
+    })?;
     bar.finish_and_clear();
     let opened = |place| Partition::open(&path, Opening { place, checked: false });
     let part_bytes = parts.iter().map(|part| part.memory_bytes() as u64);
@@ -301,14 +300,6 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Record> 
     })
 }
 
-/// Whether a node has a rule.
-fn at(plan: &mut Plan, name: NameRef<'_>, egress: Option<usize>, node: usize) -> bool {
-    match plan.place(name, egress, &mut Cuts::default()) {
-        Placement::At { node: at, .. } => at == node,
-        Placement::Everywhere => true,
-    }
-}
-
 /// The nodes of a router, as packets from outside meet them and as packets from other nodes do.
 struct Router {
     key: NameHashKey,
@@ -325,7 +316,7 @@ struct Times {
 
 /// Names of one burst, hashed.
 fn hashed<'a>(key: &NameHashKey, names: &[NameRef<'a>], hashes: &'a mut [PrefixHashes]) -> Vec<NameView<'a>> {
-    PrefixHashes::fill_burst(key, names, hashes);
+    PrefixHashes::fill_burst(key, names, &mut hashes[..names.len()]);
     names.iter().zip(&*hashes).map(|(name, hashes)| NameView::from_filled(*name, hashes)).collect()
 }
 

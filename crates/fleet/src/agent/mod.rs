@@ -447,6 +447,11 @@ impl Agent {
         [self.retry_at, leftover, renew].into_iter().flatten().min()
     }
 
+    /// The revision that the router's tables are equal to.
+    pub fn applied(&self) -> i64 {
+        self.applied
+    }
+
     /// What to write to `nodes/NODE`. The version and the router are left out.
     pub fn report(&self) -> Report {
         Report {

@@ -2,7 +2,7 @@
 //!
 //! Rules come in NDN's canonical order, twice. The first pass ([`Survey`]) finds the prefixes that must not be cut, because
 //! more rules are below them than a cut may have, or because these leave by different nodes. The second pass
-//! ([`Plan::place`]) says for each rule where it goes.
+//! ([`Plan::place_and_cut`]) says for each rule where it goes.
 //!
 //! A rule whose *egress* is known goes to that node: its packets have to cross to there anyway, as in ScaleBricks. All
 //! others go to the node with the largest hash of cut and node, so a node that joins takes its share from all others, one
@@ -154,19 +154,33 @@ impl Plan {
         &self.nodes
     }
 
-    /// Where a rule goes, with the egress that the survey was told. Also adds its cut, and prefixes of that, to `cuts`, if
-    /// the rule before it has not.
-    pub fn place(&mut self, name: NameRef<'_>, egress: Option<usize>, cuts: &mut Cuts) -> Placement {
+    /// Where a rule goes, with the egress that the survey was told.
+    pub fn place(&mut self, name: NameRef<'_>, egress: Option<usize>) -> Placement {
+        self.find(name, egress, |_, _, _| ())
+    }
+
+    /// As [`Plan::place`]. Also adds the rule's cut, and prefixes of that, to `cuts`, if the rule before it has not.
+    pub fn place_and_cut(&mut self, name: NameRef<'_>, egress: Option<usize>, cuts: &mut Cuts) -> Placement {
+        self.find(name, egress, |depth, digest, label| cuts.add(depth, digest, label))
+    }
+
+    #[inline]
+    fn find(
+        &mut self,
+        name: NameRef<'_>,
+        egress: Option<usize>,
+        mut add: impl FnMut(usize, Digest, EntryId),
+    ) -> Placement {
         let view = NameView::new(&self.key, name, &mut self.hashes);
         for depth in 1..=view.len() {
             let digest = view.digest(depth);
             if self.deeper.contains(&digest) {
-                cuts.add(depth, digest, DEEPER);
+                add(depth, digest, DEEPER);
                 continue;
             }
             let weight = |node: &usize| mixed(digest, self.digests[*node]);
             let node = egress.unwrap_or_else(|| (0..self.nodes.len()).max_by_key(weight).expect("there is one"));
-            cuts.add(depth, digest, EntryId(node as u32 + 1));
+            add(depth, digest, EntryId(node as u32 + 1));
             return Placement::At { node, depth };
         }
         Placement::Everywhere

@@ -46,7 +46,8 @@ fn planned(rules: &Rules, nodes: Vec<Name>, cut_max: u64) -> (Plan, Cuts, Vec<Pl
     }
     assert_eq!(survey.rules(), rules.len() as u64);
     let (mut plan, mut cuts) = (survey.finish(nodes), Cuts::default());
-    let places = rules.iter().map(|(name, (_, egress))| plan.place(name.as_ref(), *egress, &mut cuts)).collect();
+    let places =
+        rules.iter().map(|(name, (_, egress))| plan.place_and_cut(name.as_ref(), *egress, &mut cuts)).collect();
     (plan, cuts, places)
 }
 

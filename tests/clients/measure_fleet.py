@@ -7,7 +7,6 @@ Then makes changes, one at a time, each after all agents have the one before:
 
 - *route*: a route moves from one group of nexthops to another, which is one key for all nodes.
 - *group*: the nexthops of a group get other costs at each node, which is one key for each.
-- *link*: a link of one node fails, or is repaired.
 
 The time of each node ends when its agent says in its log that the router has the revision: the router has answered the last
 command then, and forwards accordingly. It begins when the transaction is sent to etcd. Prints one line of JSON for each
@@ -188,9 +187,6 @@ def intent(nodes: list[Node]) -> list[dict[str, str | None]]:
 def changes(kind: str, nodes: list[Node], number: int) -> list[dict[str, str | None]]:
     if kind == "route":
         return [{"want/routes/example/7": route("west" if number % 2 == 0 else "east")}]
-    if kind == "link":
-        down = number % 2 == 0
-        return [{f"want/down/{nodes[0].name}/a": '{"reason":"measured"}' if down else None}]
     links = [("a", 10), ("b", 20)] if number % 2 else [("b", 10), ("a", 20)]
     return [
         {f"want/groups/east/{node.name}": group(links) for node in nodes[at:at + 100]}
@@ -213,7 +209,7 @@ def measure(agents: int, members: int, count: int) -> list[dict]:
         for pairs in intent(nodes):
             _, revision = etcd.put(pairs)
         wait(nodes, revision)
-        for kind in ("route", "group", "link"):
+        for kind in ("route", "group"):
             all_ms, slowest = [], []
             for number in range(count):
                 # The last transaction counts. All are sent without a pause.

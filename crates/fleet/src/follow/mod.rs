@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use byname_client::transport::Transport;
 use thiserror::Error;
 use tokio::sync::Notify;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use crate::agent::{Agent, Event, Options};
 use crate::etcd::messages::{Compare, RangeRequest, TxnRequest, WatchResponse, put};
@@ -83,14 +83,7 @@ impl Shared {
 
     /// Lets the state machine take something in. Both sides then look what there is to do.
     fn tell<T>(&self, act: impl FnOnce(&mut Agent, u64) -> T) -> T {
-        let mut agent = self.agent.borrow_mut();
-        let before = agent.applied();
-        let result = act(&mut agent, self.now());
-        let applied = agent.applied();
-        drop(agent);
-        if applied != before {
-            debug!("the router has revision {applied}");
-        }
+        let result = act(&mut self.agent.borrow_mut(), self.now());
         self.work.notify_one();
         self.news.notify_one();
         result

@@ -12,7 +12,7 @@ use byname_wire::interest::InterestBuilder;
 use byname_wire::{Component, DecodeError, Name};
 use thiserror::Error;
 use tokio::task::JoinSet;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::strategies::{SetByFleet, SetOnce};
 use super::{PAUSE, Shared};
@@ -98,6 +98,7 @@ async fn session(shared: &Shared, strategies: &mut SetByFleet, said: &mut String
     info!("connected to the router: {} routes of the fleet, {} strategies", routes.len(), set.len());
     said.clear();
     shared.tell(|agent, now| agent.router_connected(now, routes, set));
+    let mut told = 0;
     let mut compared = Instant::now();
     let mut under_way: JoinSet<Made> = JoinSet::new();
     loop {
@@ -121,6 +122,11 @@ async fn session(shared: &Shared, strategies: &mut SetByFleet, said: &mut String
             }
         }
         shared.news.notify_one();
+        let applied = shared.agent.borrow().applied();
+        if applied != told {
+            told = applied;
+            debug!("the router has revision {applied}");
+        }
         let wake = shared.agent.borrow().next_wake().map_or(u64::MAX, |at| at.saturating_sub(shared.now()));
         let compare_in = shared.options.compare.saturating_sub(compared.elapsed());
         let idle = shared.agent.borrow().is_idle();

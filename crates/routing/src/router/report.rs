@@ -137,7 +137,8 @@ impl Router {
 
     /// Whether a prefix is known because of its router only, which does not announce it.
     fn is_control(&self, id: PrefixId, prefix: &Prefix) -> bool {
-        let is_silent = |known: &Known| known.control.contains(&id) && !known.prefixes.contains(&id) && !known.stale.contains(&id);
+        let is_silent =
+            |known: &Known| known.control.contains(&id) && !known.prefixes.contains(&id) && !known.stale.contains(&id);
         matches!(prefix.exits[..], [exit] if is_silent(self.routers.get(exit.router)))
     }
 

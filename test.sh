@@ -189,7 +189,7 @@ run_miri() {
 }
 
 # The tests in which threads share tables, under ThreadSanitizer. The standard library is built with it, too.
-tsan_tests=(publish:: handle:: in_other_threads readers_outlive while_)
+tsan_tests=(publish:: handle:: readers_ tables_built_on_several changes_during_a_merge)
 run_tsan() {
   local target
   target=$(rustc -vV | sed -n 's/^host: //p')

@@ -37,7 +37,7 @@ pub enum Transport {
     /// `ws://host:9696/`
     WebSocket(Host, String),
     /// `wss://host:9697/`, or `wss://host:9697/#sha256=…` for the certificate with this fingerprint.
-    SecureWebSocket(Host, String, Option<Fingerprint>),
+    SecureWebSocket(Host, String, Option<Box<Fingerprint>>),
 }
 
 /// A host with its port, and the address family that the URI asks for.
@@ -130,7 +130,7 @@ impl FromStr for Transport {
             "wss" => {
                 let (path, pin) = match path.find(PIN) {
                     Some(at) => {
-                        let pin = path[at + PIN.len()..].parse();
+                        let pin = path[at + PIN.len()..].parse().map(Box::new);
                         let no_pin = error("the fingerprint after #sha256= does not have 64 hexadecimal digits");
                         (&path[..at], Some(pin.map_err(|_| no_pin)?))
                     }

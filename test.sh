@@ -3,8 +3,8 @@
 # At its end, prints which tests were skipped, and why, and which tests needed a second attempt.
 #
 #   ./test.sh                     all parts
-#   ./test.sh clippy unit         these parts only: setup fmt clippy doc unit dpdk models miri guide clients
-#                                 python dashboard deny package
+#   ./test.sh clippy unit         these parts only: setup fmt clippy doc unit dpdk models miri tsan guide clients
+#                                 python dashboard deny semver package
 #   ./test.sh static              builds the static binary, and tests it and the image: a second release build, which
 #                                 is no part of all
 #   ./test.sh --long              also client tests that take a minute or more
@@ -13,6 +13,7 @@
 #
 # Environment: BYNAME_BIN is the binary for tests with clients and the package, instead of a new build. PYTHON is the interpreter.
 # CHROMIUM is the browser for tests of pages, and SCREENSHOTS the folder for what it saw.
+# BYNAME_SEMVER_BASELINE is the revision that public interfaces are compared with, the last release if it is not set.
 # BYNAME_TEST_OPERATIONS is the number of operations that check lookup engines, BYNAME_TEST_SEED their first seed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -20,16 +21,16 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 parts=() pytest_args=() retry= all_clients=1
 while (($#)); do
   case $1 in
-    setup | fmt | clippy | doc | deny | unit | dpdk | models | miri | guide | clients | python | dashboard | package | static) parts+=("$1") ;;
+    setup | fmt | clippy | doc | deny | unit | dpdk | models | miri | tsan | guide | clients | python | dashboard | semver | package | static) parts+=("$1") ;;
     --long) pytest_args+=(--long) ;;
     --retry) pytest_args+=(--retry); retry=1 ;;
     --) shift; pytest_args+=("$@"); all_clients=; break ;;
-    -h | --help) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit ;;
+    -h | --help) sed -n '2,17s/^# \{0,1\}//p' "$0"; exit ;;
     *) echo "test.sh: unknown part '$1'; see ./test.sh --help" >&2; exit 2 ;;
   esac
   shift
 done
-((${#parts[@]})) || parts=(fmt clippy doc unit dpdk models miri guide clients python dashboard deny package)
+((${#parts[@]})) || parts=(fmt clippy doc unit dpdk models miri tsan guide clients python dashboard deny semver package)
 
 # The headings of parts say when each began, in minutes and seconds.
 say() { printf '\n== %s (%d:%02d)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
@@ -187,6 +188,48 @@ run_miri() {
   MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --locked -p byname-lookup --lib -- "${miri_tests[@]}"
 }
 
+# The tests in which threads share tables, under ThreadSanitizer. The standard library is built with it, too.
+tsan_tests=(publish:: handle:: readers_ tables_built_on_several changes_during_a_merge)
+run_tsan() {
+  local target
+  target=$(rustc -vV | sed -n 's/^host: //p')
+  if [[ $target != *-linux-gnu ]] || [[ ! -d $(rustc +nightly --print sysroot 2>/dev/null)/lib/rustlib/src ]]; then
+    skip "ThreadSanitizer needs a nightly Rust with its sources, on Linux (rustup toolchain install nightly --component rust-src)"
+    return
+  fi
+  # Only code for a named target is built so. Others, such as build scripts, are not.
+  RUSTFLAGS=-Zsanitizer=thread beside cargo +nightly test --locked -Zbuild-std --target "$target" -p byname-lookup --lib -- \
+    "${tsan_tests[@]}"
+}
+
+# Whether the crates that programs use are compatible with their last release: the commit that gave CHANGELOG.md this version.
+# Interfaces that were not published may change. BYNAME_SEMVER_BASELINE compares all, with any revision.
+run_semver() {
+  local version baseline crate crates=()
+  if ! cargo semver-checks --version >/dev/null 2>&1; then
+    skip "cargo-semver-checks is not installed (cargo install cargo-semver-checks --locked, which takes long)"
+    return
+  fi
+  if [[ -n ${BYNAME_SEMVER_BASELINE:-} ]]; then
+    cargo semver-checks --baseline-rev "$BYNAME_SEMVER_BASELINE" -p byname-lookup -p byname-client
+    return
+  fi
+  version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+  baseline=$(git log --format=%H -1 -S"## [$version]" -- CHANGELOG.md 2>/dev/null || true)
+  if [[ -z $baseline ]]; then
+    skip "public interfaces are compared with no release: this history does not have that of $version"
+    return
+  fi
+  for crate in lookup client; do
+    if git show "$baseline:crates/$crate/Cargo.toml" 2>/dev/null | grep -qx 'publish = true'; then
+      crates+=(-p "byname-$crate")
+    else
+      skip "the interface of byname-$crate is compared with no release: $version did not publish it"
+    fi
+  done
+  if ((${#crates[@]})); then cargo semver-checks --baseline-rev "$baseline" "${crates[@]}"; fi
+}
+
 # Lints and documentation are checked with everything that this machine allows.
 features=byname/opentelemetry dpdk=
 if pkg-config --exists "libdpdk >= 22.11" 2>/dev/null; then dpdk=1 features+=,byname/dpdk,byname-lab/dpdk; fi
@@ -247,6 +290,10 @@ fi
 if wanted miri; then
   say "Miri: undefined behaviour in tests of byname-lookup"
   run_miri
+fi
+if wanted tsan; then
+  say "ThreadSanitizer: readers beside a writer in byname-lookup"
+  run_tsan
 fi
 if [[ -n $setup_job ]]; then
   say "Python and Node packages"
@@ -309,6 +356,10 @@ if wanted deny; then
   else
     skip "cargo-deny is not installed (cargo install cargo-deny --locked)"
   fi
+fi
+if wanted semver; then
+  say "cargo semver-checks"
+  run_semver
 fi
 # Runs a test in namespaces. It ends with code 77 if it cannot have them.
 test_apart() {

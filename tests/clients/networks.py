@@ -25,6 +25,7 @@ from topology import _ip
 NDND = os.environ.get("NDND_BIN", "")
 NLSR = os.environ.get("NLSR_BIN", "")
 NETWORK = "/net"
+HOSTS = ("host", "stranger", "issued")
 ADVERTISE_MS, DEAD_MS = 1000, 4000
 # The shortest that NLSR takes.
 NLSR_HELLO_S, NLSR_BUILD_S = 30, 5
@@ -129,6 +130,27 @@ class BynameRouter(Router):
         return super().config() + routing + links
 
 
+class EndHost(Router):
+    """byname on a host without routing. Its hub is the router that it names."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.neighbours: list[str] = []
+        self.keys: Path | None = None
+
+    def config(self) -> str:
+        assert self.keys
+        told = json.loads(piped(str(binary()), "key", "--folder", str(self.keys), "list", "--json"))
+        name = next(key["key"] for key in told if key["identity"] == f"{NETWORK}/{self.name}")
+        [secret] = self.keys.glob("*.key")
+        hub = self.neighbours[0].replace("udp:", "udp4:")
+        certificates = json.dumps([str(file) for file in self.keys.glob("*.ndncert")])
+        return (
+            f'{super().config()}[rib.propagate]\nenabled = true\nhub = "{hub}"\nkey_name = "{name}"\n'
+            f'key_file = "{secret}"\n[trust]\ncertificates = {certificates}\n'
+        )
+
+
 class NlsrRouter(Router):
     """byname as the forwarder, and NLSR beside it, with the shortest intervals that NLSR takes."""
 
@@ -229,7 +251,7 @@ class Host:
         self.process.wait(10)
 
 
-AnyRouter = BynameRouter | NdndRouter | NlsrRouter | Host
+AnyRouter = BynameRouter | NdndRouter | NlsrRouter | EndHost | Host
 
 
 @dataclass
@@ -270,7 +292,7 @@ def keys_for(directory: Path, kinds: list[str], names: list[str], bound: list[st
     ours = [name for name, kind in zip(names, kinds) if kind == "byname"]
     if ours:
         piped(*key, "network", NETWORK, *ours, "--out", str(folder))
-    for name in set(names) - set(ours):
+    for name in [name for name, kind in zip(names, kinds) if kind == "ndnd"]:
         own = folder / name
         own.mkdir(parents=True)
         secret, request = own / "router.key", directory / f"{name}.request"
@@ -279,28 +301,54 @@ def keys_for(directory: Path, kinds: list[str], names: list[str], bound: list[st
         announce = [word for prefix in bound for word in ("--announce", prefix)]
         (own / "router.cert").write_bytes(pem(piped(*key, "sign", str(request), *announce)))
         (own / "anchor.cert").write_bytes(pem(piped(*key, "show", NETWORK, "--certificate")))
+    (directory / "anchor.ndncert").write_bytes(piped(*key, "show", NETWORK, "--certificate"))
+    for kind, name in zip(kinds, names):
+        if kind in HOSTS:
+            keys_of_host(directory, kind, name)
     return folder
+
+
+def keys_of_host(directory: Path, kind: str, name: str) -> None:
+    """The folder `keys/NAME` with the key of a host, and with the certificates of its chain."""
+    folder, key = directory / "keys" / name, (str(binary()), "key", "--folder")
+    if kind == "stranger":
+        piped(*key, str(folder), "anchor", f"{NETWORK}/{name}")
+        return
+    request, signed = directory / f"{name}.request", directory / f"{name}.ndncert"
+    request.write_bytes(piped(*key, str(folder), "request", f"{NETWORK}/{name}"))
+    signer = [NETWORK]
+    if kind == "issued":
+        issuer = f"{NETWORK}/{name}-issuer"
+        piped(*key, str(directory / "anchor"), "make", issuer)
+        (folder / "issuer.ndncert").write_bytes(piped(*key, str(directory / "anchor"), "show", issuer, "--certificate"))
+        signer = [issuer, "--outside"]
+    signed.write_bytes(piped(*key, str(directory / "anchor"), "sign", str(request), "--signer", *signer))
+    piped(*key, str(folder), "install", str(signed))
 
 
 @contextlib.contextmanager
 def network(
     directory: Path, kinds: list[str], edges: list[tuple[int, int]], with_keys: bool = False,
     cut: tuple[int, int] | None = None, extra_config: str = "", announced: tuple[int, str] | None = None,
-    bound: list[str] | None = None, routing: str = "", caches: bool = True,
+    bound: list[str] | None = None, routing: str | list[str] = "", caches: bool = True,
 ) -> Iterator[Network]:
     """Routers of these kinds, `byname`, `ndnd` or `nlsr`, with a link for each edge. The first end of an edge names the other.
+    The kinds `host`, `stranger` and `issued` are no routers: each has one edge, which names its hub, and needs keys. The
+    anchor has signed the key of a `host`, nobody that of a `stranger`, and another host that of an `issued` one. Anchors are
+    in the folder's `anchor.ndncert`.
 
-    The link `cut` is down when the routers start. `extra_config` is for byname's. `announced` is a prefix that a router of
+    The link `cut` is down when the routers start. `extra_config` is for byname's; in it, `{name}` is a router's name. `announced` is a prefix that a router of
     NLSR announces by its configuration; others hear of prefixes from applications. The certificates of ndnd's routers bind
-    the prefixes `bound`. `routing` are further settings of byname's routing. Without `caches`, no router answers from its
-    store.
+    the prefixes `bound`. `routing` are further settings of byname's routing, of all or of each. Without `caches`, no router
+    answers from its store.
     """
     spaces = [f"bnet-{os.getpid()}-{i}" for i in range(len(kinds))]
     with contextlib.ExitStack() as stack:
         routers: list[AnyRouter] = []
         names = [f"{kind[0]}{i}" for i, kind in enumerate(kinds)]
         keys = keys_for(directory, kinds, names, bound or []) if with_keys else None
-        for kind, name, space in zip(kinds, names, spaces):
+        settings = [routing] * len(kinds) if isinstance(routing, str) else routing
+        for kind, name, space, setting in zip(kinds, names, spaces, settings):
             _ip("netns", "add", space)
             stack.callback(_ip, "netns", "del", space)
             _ip("-n", space, "link", "set", "lo", "up")
@@ -309,11 +357,13 @@ def network(
             elif kind == "ndnd":
                 routers.append(NdndRouter(directory, name, space))
                 routers[-1].caches = caches
+            elif kind in HOSTS:
+                routers.append(EndHost(directory, name=name, netns=space))
             else:
-                config = extra_config + ("" if caches else "[tables]\ncs_serve = false\n")
+                config = extra_config.replace("{name}", name) + ("" if caches else "[tables]\ncs_serve = false\n")
                 env = {"STATE_DIRECTORY": str(directory / f"{name}-state")}
                 routers.append(BynameRouter(directory, name=name, netns=space, extra_config=config, env=env))
-                routers[-1].routing = routing
+                routers[-1].routing = setting
             routers[-1].keys = keys / name if keys else None
         made = Network(routers)
         for number, (near, far) in enumerate(edges):

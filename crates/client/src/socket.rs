@@ -102,7 +102,7 @@ impl Socket {
             Transport::SecureWebSocket(host, path, pin) => {
                 let (stream, local) = connect_tcp(host)?;
                 stream.set_read_timeout(Some(CONNECT_TIMEOUT))?;
-                let stream = Stream::encrypted(stream, host, pin.clone())?;
+                let stream = Stream::encrypted(stream, host, pin.as_deref().copied())?;
                 (websocket(format!("wss://{host}{path}"), stream)?, local, None)
             }
         };

@@ -7,15 +7,13 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
+use byname_trust::tls::{self, Fingerprint};
 use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::ServerName;
 use rustls::version::TLS13;
-use rustls::{CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme};
-use rustls::{RootCertStore, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::transport::{Fingerprint, Host};
+use crate::transport::Host;
 
 /// The bytes below a WebSocket.
 pub(crate) enum Stream {
@@ -70,69 +68,23 @@ impl Write for Stream {
 }
 
 fn config(pin: Option<Fingerprint>) -> Result<ClientConfig, io::Error> {
+    const PROTOCOL: &[u8] = b"http/1.1";
+    if let Some(pin) = pin {
+        return tls::client(PROTOCOL, move |fingerprint| fingerprint == pin).map_err(io::Error::other);
+    }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier: Arc<dyn ServerCertVerifier> = match pin {
-        Some(pin) => Arc::new(Pinned { pin, algorithms: provider.signature_verification_algorithms }),
-        None => {
-            let mut roots = RootCertStore::empty();
-            // Some of a system's roots may be odd; others do.
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build();
-            verifier.map_err(|error| {
-                io::Error::other(format!("the system has no certificates of authorities ({error}); {PIN}"))
-            })?
-        }
-    };
+    let mut roots = RootCertStore::empty();
+    // Some of a system's roots may be odd; others do.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build();
+    let verifier = verifier
+        .map_err(|error| io::Error::other(format!("the system has no certificates of authorities ({error}); {PIN}")))?;
     let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&TLS13]);
-    let builder = builder.map_err(io::Error::other)?.dangerous().with_custom_certificate_verifier(verifier);
+    let builder = builder.map_err(io::Error::other)?.with_webpki_verifier(verifier);
     let mut config = builder.with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Ok(config)
 }
 
 /// What to do without a certificate of an authority.
 pub(crate) const PIN: &str = "to name the router's certificate, append #sha256= and its fingerprint to the URI";
-
-/// Knows one certificate.
-#[derive(Debug)]
-struct Pinned {
-    pin: Fingerprint,
-    algorithms: WebPkiSupportedAlgorithms,
-}
-
-impl ServerCertVerifier for Pinned {
-    fn verify_server_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        let digest = ring::digest::digest(&ring::digest::SHA256, certificate);
-        let is_known = digest.as_ref() == self.pin.0.as_slice();
-        is_known.then(ServerCertVerified::assertion).ok_or(CertificateError::ApplicationVerificationFailure.into())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &self.algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
-    }
-}

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+pub use byname_trust::tls::Fingerprint;
 use thiserror::Error;
 
 /// UDP and TCP port of NDN.
@@ -36,12 +37,8 @@ pub enum Transport {
     /// `ws://host:9696/`
     WebSocket(Host, String),
     /// `wss://host:9697/`, or `wss://host:9697/#sha256=…` for the certificate with this fingerprint.
-    SecureWebSocket(Host, String, Option<Fingerprint>),
+    SecureWebSocket(Host, String, Option<Box<Fingerprint>>),
 }
-
-/// SHA-256 of a certificate in DER form.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fingerprint(pub Box<[u8; 32]>);
 
 /// A host with its port, and the address family that the URI asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,10 +70,7 @@ impl fmt::Display for Transport {
             Transport::Udp(host) => write!(f, "udp{}://{host}", family(host)),
             Transport::WebSocket(host, path) => write!(f, "ws://{host}{path}"),
             Transport::SecureWebSocket(host, path, None) => write!(f, "wss://{host}{path}"),
-            Transport::SecureWebSocket(host, path, Some(Fingerprint(pin))) => {
-                write!(f, "wss://{host}{path}{PIN}")?;
-                pin.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-            }
+            Transport::SecureWebSocket(host, path, Some(pin)) => write!(f, "wss://{host}{path}{PIN}{pin}"),
         }
     }
 }
@@ -135,7 +129,11 @@ impl FromStr for Transport {
             "ws" => Ok(Transport::WebSocket(host, if path.is_empty() { "/".into() } else { path.into() })),
             "wss" => {
                 let (path, pin) = match path.find(PIN) {
-                    Some(at) => (&path[..at], Some(fingerprint(&path[at + PIN.len()..]).map_err(error)?)),
+                    Some(at) => {
+                        let pin = path[at + PIN.len()..].parse().map(Box::new);
+                        let no_pin = error("the fingerprint after #sha256= does not have 64 hexadecimal digits");
+                        (&path[..at], Some(pin.map_err(|_| no_pin)?))
+                    }
                     None => (path, None),
                 };
                 Ok(Transport::SecureWebSocket(host, if path.is_empty() { "/".into() } else { path.into() }, pin))
@@ -147,16 +145,6 @@ impl FromStr for Transport {
 
 /// Comes before the fingerprint of a certificate.
 const PIN: &str = "#sha256=";
-
-/// Reads 64 hexadecimal digits, also with colons as `openssl x509 -fingerprint` writes them.
-fn fingerprint(text: &str) -> Result<Fingerprint, &'static str> {
-    let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b':').collect();
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let bytes = digits.chunks(2).map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?));
-    let bytes: Option<Vec<u8>> = bytes.collect();
-    let bytes = bytes.and_then(|bytes| bytes.try_into().ok()).map(Box::new).map(Fingerprint);
-    bytes.ok_or("the fingerprint after #sha256= does not have 64 hexadecimal digits")
-}
 
 /// Parses `host`, `host:port`, `[v6]` or `[v6]:port`.
 pub fn parse_host(text: &str, default_port: u16, family: Option<u8>) -> Result<Host, &'static str> {

@@ -39,6 +39,8 @@ pub(crate) struct Names {
     pub prefix_sync: Name,
     /// Below it: `v=3`.
     pub prefix_sync_interest: Name,
+    /// Whether the names of routers are routes.
+    pub routes_to_routers: bool,
     /// `/localhost/nlsr`, and others that the version has.
     pub managements: Vec<Name>,
     router: Name,
@@ -59,6 +61,7 @@ impl Names {
             own_advertisements: advertisements(router.as_ref()),
             prefix_sync_interest: prefix_sync.join_number(VERSION, SVS_VERSION),
             managements: version.managements().iter().map(|word| localhost.join(Component::generic(word))).collect(),
+            routes_to_routers: version.routes_to_routers(),
             router: router.clone(),
             sync,
             network_control,

@@ -42,8 +42,9 @@ pub(crate) struct Known {
     pub(crate) stale: BTreeSet<PrefixId>,
     /// When the stale ones are dropped.
     pub(crate) stale_until_ms: u64,
-    /// Its route for publications.
-    pub(crate) control: Option<PrefixId>,
+    /// Prefixes that lead to it although it does not announce them: that of its publications and, with some versions of the
+    /// protocol, its name.
+    pub(crate) control: Vec<PrefixId>,
     /// If it is or was a neighbour: the start and number of the last advertisement that it said to exist.
     pub(crate) claimed: (u64, u64),
     /// If it is or was a neighbour that speaks hellos: the start and number of its last hello.
@@ -108,7 +109,7 @@ impl Routers {
             prefixes: BTreeSet::new(),
             stale: BTreeSet::new(),
             stale_until_ms: 0,
-            control: None,
+            control: Vec::new(),
             claimed: (0, 0),
             greeted: None,
             heard: None,

@@ -1,9 +1,9 @@
 //! What differs between versions of ndn-dv.
 //!
 //! [`Main`] is what ndnd's branch `main` speaks. [`Dv2`] has the names and messages of the branch `dv2`: other names for
-//! the group of prefixes and for management, and additions without a cost. ndnd's `dv2` also expects forwarders with a
-//! table of egress routers and with BIER, which lead Interests to a router first. Those are not part of this crate: a
-//! network of byname routers can use the messages of `dv2`, and a mixed one cannot yet.
+//! the group of prefixes and for management, additions without a cost, and routes to the names of routers. ndnd's `dv2`
+//! also expects forwarders with a table of egress routers and with BIER, which lead Interests to a router first. Those are
+//! not part of this crate: a network of byname routers can use the messages of `dv2`, and a mixed one cannot yet.
 
 use byname_wire::tlv::{self, Reader, types};
 use byname_wire::{DecodeError, Name, NameRef};
@@ -16,6 +16,8 @@ pub trait Version: std::fmt::Debug + Send {
     fn prefix_group(&self) -> &'static [u8];
     /// Components below `/localhost` of the management that applications and the forwarder use.
     fn managements(&self) -> &'static [&'static [u8]];
+    /// Whether the names of routers are routes, so that an Interest reaches a router by its name as a forwarding hint.
+    fn routes_to_routers(&self) -> bool;
     /// Appends what a PrefixOpAdd has after its name.
     fn push_addition(&self, cost: u64, out: &mut Vec<u8>);
     /// Reads a PrefixOpAdd: the prefix and its cost.
@@ -35,6 +37,9 @@ impl Version for Main {
     }
     fn managements(&self) -> &'static [&'static [u8]] {
         &[b"nlsr"]
+    }
+    fn routes_to_routers(&self) -> bool {
+        false
     }
     fn push_addition(&self, cost: u64, out: &mut Vec<u8>) {
         tlv::push_nni(out, COST, cost);
@@ -57,6 +62,9 @@ impl Version for Dv2 {
     fn managements(&self) -> &'static [&'static [u8]] {
         // byname's forwarder and tools use the first name with both versions.
         &[b"nlsr", b"dv"]
+    }
+    fn routes_to_routers(&self) -> bool {
+        true
     }
     fn push_addition(&self, _: u64, _: &mut Vec<u8>) {}
     fn read_addition(&self, value: &[u8]) -> Result<(Name, u64), DecodeError> {

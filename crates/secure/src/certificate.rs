@@ -10,12 +10,11 @@ use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-use data_encoding::{BASE64, HEXLOWER, HEXLOWER_PERMISSIVE};
+use byname_trust::tls::Fingerprint;
 use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256};
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
@@ -89,43 +88,6 @@ pub enum CertificateError {
     /// A certificate of an authority is not what was asked for.
     #[error("{0}")]
     Unfit(String),
-}
-
-/// The SHA-256 hash of a certificate in DER form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Fingerprint(pub [u8; 32]);
-
-impl Fingerprint {
-    /// The hash of this certificate.
-    pub fn of(certificate: &CertificateDer<'_>) -> Self {
-        let digest = ring::digest::digest(&ring::digest::SHA256, certificate.as_ref());
-        let mut bytes = [0; 32];
-        bytes.copy_from_slice(digest.as_ref());
-        Fingerprint(bytes)
-    }
-
-    /// In Base64, as web pages write it most easily.
-    pub fn base64(&self) -> String {
-        BASE64.encode(&self.0)
-    }
-}
-
-impl fmt::Display for Fingerprint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&HEXLOWER.encode(&self.0))
-    }
-}
-
-impl FromStr for Fingerprint {
-    type Err = String;
-    /// Reads 64 hexadecimal digits, also with colons as `openssl x509 -fingerprint` writes them.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let digits = text.replace(':', "");
-        let bytes = HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).ok().and_then(|bytes| bytes.try_into().ok());
-        bytes.map(Fingerprint).ok_or_else(|| {
-            format!("\"{text}\" is not the SHA-256 fingerprint of a certificate: it has 64 hexadecimal digits")
-        })
-    }
 }
 
 /// A certificate with its key.

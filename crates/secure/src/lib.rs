@@ -15,7 +15,8 @@ mod tls;
 mod x509;
 
 pub use acme::AcmeConfig;
-pub use certificate::{CertificateError, Files, Fingerprint, Summary};
+pub use byname_trust::tls::Fingerprint;
+pub use certificate::{CertificateError, Files, Summary};
 pub use limits::Limits;
 pub use network::{Binding, NetworkKeys};
 pub use peers::Trusted;

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use byname_face::stream::{Call, Door, Guest};
 use byname_face::udp::set_buffer_sizes;
+use byname_trust::tls::Fingerprint;
 use byname_wire::lp::FRAME_BYTES_MAX;
 use byname_wire::tlv;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -32,7 +33,6 @@ use wtransport::proto::datagram::Datagram;
 use wtransport::proto::ids::QStreamId;
 use wtransport::{Connection, VarInt};
 
-use crate::certificate::Fingerprint;
 use crate::handshakes::{Done, Handshakes};
 use crate::limits::Limits;
 use crate::network;

@@ -3,6 +3,7 @@
 //! [`schema`]: schema
 //! [`safe_bag`]: safe_bag
 //! [`rights`]: rights
+//! [`tls`]: tls
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ mod rule;
 pub mod safe_bag;
 pub mod schema;
 mod signer;
+pub mod tls;
 pub mod validator;
 
 use byname_wire::signature::KeyLocator;

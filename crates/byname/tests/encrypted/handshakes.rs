@@ -1,10 +1,12 @@
 //! Handshakes that are cut, that never end, or come from addresses that are not the sender's.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::programs::{runtime, tls, websocket, webtransport};
+use super::programs::{resident_bytes, runtime, tls, websocket, webtransport};
 use super::{Identity, Listening, eventually};
 
 /// The shortest datagram that may begin a connection over QUIC, in bytes (RFC 9000 §14.1).
@@ -90,6 +92,73 @@ fn answers(socket: &UdpSocket, wait: Duration) -> Vec<usize> {
     std::iter::from_fn(|| socket.recv(&mut [0; 2000]).ok()).collect()
 }
 
+/// Passes datagrams on between a client and the router.
+struct Between {
+    front: UdpSocket,
+    back: UdpSocket,
+    of_client: SocketAddr,
+    client: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Between {
+    /// Starts a client. Returns its first datagram, too.
+    fn start(listening: &Listening, identity: Identity) -> (Between, Vec<u8>) {
+        let front = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let port = front.local_addr().expect("bound").port();
+        let client = std::thread::spawn(move || {
+            runtime().block_on(async {
+                let connection = webtransport(port, "/ndn", &identity).await?;
+                // The router has a datagram of the client only if the connection works.
+                connection.send_datagram(b"\x64\x00")?;
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                anyhow::Ok(())
+            })
+        });
+        front.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+        let mut buffer = [0; 2000];
+        let (len, of_client) = front.recv_from(&mut buffer).expect("the first datagram");
+        (Between { front, back: to(listening.quic), of_client, client }, buffer[..len].to_vec())
+    }
+
+    /// Passes on one answer. Returns the client's next datagram.
+    fn back_and_forth(&self) -> Vec<u8> {
+        let mut buffer = [0; 2000];
+        let len = self.back.recv(&mut buffer).expect("an answer");
+        self.front.send_to(&buffer[..len], self.of_client).expect("sent");
+        let len = self.front.recv(&mut buffer).expect("another datagram");
+        buffer[..len].to_vec()
+    }
+
+    /// Passes on all from this datagram, until the client has succeeded. Before each of the first ones, the router gets
+    /// what `spoil` makes of it; the client does not see the answers to that.
+    fn finish(self, mut datagram: Vec<u8>, spoil: impl Fn(&[u8]) -> Vec<Vec<u8>>) {
+        const SPOILT: usize = 6;
+        let mut buffer = [0; 2000];
+        let (mut passed, mut answered) = (0, 0);
+        while !self.client.is_finished() {
+            if !datagram.is_empty() {
+                if passed < SPOILT {
+                    for spoilt in spoil(&datagram) {
+                        self.back.send(&spoilt).expect("sent");
+                    }
+                    answers(&self.back, Duration::from_millis(20));
+                }
+                self.back.send(&datagram).expect("sent");
+                passed += 1;
+            }
+            self.back.set_read_timeout(Some(Duration::from_millis(5))).expect("a timeout");
+            while let Ok(len) = self.back.recv(&mut buffer) {
+                answered += 1;
+                self.front.send_to(&buffer[..len], self.of_client).expect("sent");
+            }
+            self.front.set_read_timeout(Some(Duration::from_millis(5))).expect("a timeout");
+            datagram = self.front.recv(&mut buffer).map_or(Vec::new(), |len| buffer[..len].to_vec());
+        }
+        self.client.join().expect("no panic").expect("the connection works");
+        assert!(passed >= 3 && answered >= 3, "{passed} and {answered} datagrams");
+    }
+}
+
 /// A socket that talks to the router.
 fn to(port: u16) -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
@@ -101,22 +170,7 @@ fn to(port: u16) -> UdpSocket {
 fn sources_that_are_not_verified_get_less_than_they_send() {
     let identity = Identity::new();
     let listening = Listening::start(&identity, "");
-    // A client's datagrams come here, and the test passes them on.
-    let front = UdpSocket::bind("127.0.0.1:0").expect("a port");
-    let port = front.local_addr().expect("bound").port();
-    let client = std::thread::spawn(move || {
-        runtime().block_on(async {
-            let connection = webtransport(port, "/ndn", &identity).await?;
-            // The router has a datagram of the client only if the connection works.
-            connection.send_datagram(b"\x64\x00")?;
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            anyhow::Ok(())
-        })
-    });
-    front.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
-    let mut buffer = [0; 2000];
-    let (len, of_client) = front.recv_from(&mut buffer).expect("the first datagram");
-    let first = buffer[..len].to_vec();
+    let (between, first) = Between::start(&listening, identity);
     assert!(first.len() >= FIRST_BYTES_MIN);
 
     let stranger = to(listening.quic);
@@ -147,36 +201,94 @@ fn sources_that_are_not_verified_get_less_than_they_send() {
     assert!(sum <= (1..100).sum(), "{sum} bytes");
 
     // The client itself. Each of its datagrams comes whole after all that is cut.
-    let back = to(listening.quic);
-    back.send(&first).expect("sent");
-    let len = back.recv(&mut buffer).expect("an answer");
-    front.send_to(&buffer[..len], of_client).expect("sent");
-    let (len, _) = front.recv_from(&mut buffer).expect("with the token");
-    let second = buffer[..len].to_vec();
+    between.back.send(&first).expect("sent");
+    let second = between.back_and_forth();
     stranger.send(&second).expect("sent");
     let sum: usize = answers(&stranger, short).iter().sum();
     assert!(sum < FIRST_BYTES_MIN / 3, "the token is of another address: {sum} bytes");
-    let mut datagram = second;
-    let (mut passed, mut answered) = (0, 0);
-    while !client.is_finished() {
-        if !datagram.is_empty() {
-            if passed < 6 {
-                for len in 1..datagram.len() {
-                    back.send(&datagram[..len]).expect("sent");
+    between.finish(second, |datagram| (1..datagram.len()).map(|len| datagram[..len].to_vec()).collect());
+    assert!(listening.router.ok("status").contains("ersion"), "the router goes on");
+}
+
+#[test]
+fn handshakes_over_quic_altered_at_every_byte() {
+    let identity = Identity::new();
+    let listening = Listening::start(&identity, "");
+    let (between, first) = Between::start(&listening, identity);
+    between.finish(first, |datagram| {
+        (0..datagram.len())
+            .map(|at| {
+                let mut altered = datagram.to_vec();
+                altered[at] ^= 1 << (at % 8);
+                altered
+            })
+            .collect()
+    });
+    let faces = listening.router.ok("face list");
+    assert!(faces.matches("remote=quic").count() <= 1, "that of the client, at most: {faces}");
+}
+
+/// Passes on so many datagrams of a client, and all answers.
+async fn pass_on(front: tokio::net::UdpSocket, router: u16, datagrams: usize) {
+    let back = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a port");
+    back.connect(("127.0.0.1", router)).await.expect("an address");
+    let (mut of_client, mut of_router) = ([0; 2000], [0; 2000]);
+    let (mut passed, mut client) = (0, None);
+    loop {
+        tokio::select! {
+            Ok((len, from)) = front.recv_from(&mut of_client) => {
+                client = Some(from);
+                if passed < datagrams {
+                    passed += 1;
+                    back.send(&of_client[..len]).await.expect("sent");
                 }
             }
-            back.send(&datagram).expect("sent");
-            passed += 1;
+            Ok(len) = back.recv(&mut of_router), if client.is_some() => {
+                if let Some(client) = client {
+                    let _ = front.send_to(&of_router[..len], client).await;
+                }
+            }
         }
-        back.set_read_timeout(Some(Duration::from_millis(5))).expect("a timeout");
-        while let Ok(len) = back.recv(&mut buffer) {
-            answered += 1;
-            front.send_to(&buffer[..len], of_client).expect("sent");
-        }
-        front.set_read_timeout(Some(Duration::from_millis(5))).expect("a timeout");
-        datagram = front.recv(&mut buffer).map_or(Vec::new(), |len| buffer[..len].to_vec());
     }
-    client.join().expect("no panic").expect("the connection works");
-    assert!(passed >= 3 && answered >= 3, "{passed} and {answered} datagrams");
-    assert!(listening.router.ok("status").contains("ersion"), "the router goes on");
+}
+
+/// Clients that are silent after some of their datagrams leave nothing behind, and keep nobody away.
+#[test]
+fn handshakes_over_quic_that_end_after_each_datagram() {
+    // More than the router has places for handshakes.
+    const CLIENTS: usize = 280;
+    const SILENT_AFTER: [usize; 6] = [0, 1, 2, 3, 4, 5];
+    let identity = Arc::new(Identity::new());
+    let listening = Listening::start(&identity, "");
+    let memory = || resident_bytes(listening.router.pid());
+    // One thread holds all clients. Each of them reaches the router through a port that passes on only so many datagrams.
+    let silent_after = |datagrams: usize| {
+        runtime().block_on(async {
+            let mut clients = tokio::task::JoinSet::new();
+            for _ in 0..CLIENTS {
+                let front = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a port");
+                let port = front.local_addr().expect("bound").port();
+                let (router, identity) = (listening.quic, Arc::clone(&identity));
+                clients.spawn(async move {
+                    let tries = async {
+                        tokio::join!(pass_on(front, router, datagrams), webtransport(port, "/ndn", &identity))
+                    };
+                    let _ = tokio::time::timeout(Duration::from_millis(1500), tries).await;
+                });
+            }
+            clients.join_all().await;
+        });
+    };
+    silent_after(1);
+    let before = memory();
+    for datagrams in SILENT_AFTER {
+        silent_after(datagrams);
+        runtime()
+            .block_on(async { webtransport(listening.quic, "/ndn", &identity).await.map(drop) })
+            .expect("a session");
+    }
+    let grown = memory().saturating_sub(before);
+    assert!(grown < 64 << 20, "{grown} bytes");
+    let faces = listening.router.ok("face list");
+    assert!(faces.matches("remote=quic").count() <= SILENT_AFTER.len(), "those of whole clients, at most: {faces}");
 }

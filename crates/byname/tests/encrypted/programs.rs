@@ -183,7 +183,7 @@ fn peers_over_quic_that_read_slowly_or_open_streams_harm_nobody() {
 }
 
 /// Memory of a process.
-fn resident_bytes(process: u32) -> usize {
+pub fn resident_bytes(process: u32) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a number");
     let kib = line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number");

@@ -10,7 +10,7 @@ use sux::func::VFunc;
 
 use super::keys::Packed;
 use super::map::Map;
-use super::{Answer, Subject, value};
+use super::{Answer, Asker, Subject, value};
 
 pub const LIBRARIES: [&str; 7] =
     ["byname", "byname-checked", "byname-exact", "std-hashmap", "hashbrown", "fst", "sux-vfunc"];
@@ -23,8 +23,7 @@ pub fn build<'k>(library: &str, keys: &'k Packed) -> anyhow::Result<Box<dyn Subj
     let byname = |unknown| {
         let options = FlatOptions { value_bits: BITS, unknown, ..FlatOptions::default() };
         let table = FlatTable::load(&options, pairs(), &mut |_| {})?;
-        let reader = table.reader();
-        anyhow::Ok(Box::new(Byname { keys, table, reader }))
+        anyhow::Ok(Box::new(Byname { keys, table }))
     };
     Ok(match library {
         "byname" => byname(Unknown::Anything)?,
@@ -58,22 +57,27 @@ pub fn right(keys: &Packed, questions: &[&str]) -> Vec<Answer> {
 struct Byname<'k> {
     keys: &'k Packed,
     table: FlatTable,
-    reader: FlatReader,
 }
 
 impl<'k> Subject<&'k str> for Byname<'k> {
-    fn ask(&mut self, questions: &[&'k str], answers: &mut Vec<Answer>) {
-        answers.extend(questions.iter().map(|question| self.reader.get(*question)));
-    }
-
-    fn ask_together(&mut self, questions: &[&'k str], answers: &mut Vec<Answer>) -> bool {
-        self.reader.get_all(questions, answers);
-        true
+    fn asker(&self) -> Box<dyn Asker<&'k str> + '_> {
+        Box::new(self.table.reader())
     }
 
     fn change(&mut self, keys: &[usize], remove: bool) -> anyhow::Result<bool> {
         self.table.apply(keys.iter().map(|&i| (self.keys.get(i), (!remove).then(|| value(i)))))?;
         Ok(true)
+    }
+}
+
+impl Asker<&str> for FlatReader {
+    fn ask(&mut self, questions: &[&str], answers: &mut Vec<Answer>) {
+        answers.extend(questions.iter().map(|question| self.get(*question)));
+    }
+
+    fn ask_together(&mut self, questions: &[&str], answers: &mut Vec<Answer>) -> bool {
+        self.get_all(questions, answers);
+        true
     }
 }
 
@@ -83,9 +87,15 @@ struct Whole<'k, M> {
     map: M,
 }
 
-impl<'k, M: Map> Subject<&'k str> for Whole<'k, M> {
-    fn ask(&mut self, questions: &[&'k str], answers: &mut Vec<Answer>) {
+impl<M: Map + Sync> Asker<&str> for &Whole<'_, M> {
+    fn ask(&mut self, questions: &[&str], answers: &mut Vec<Answer>) {
         answers.extend(questions.iter().map(|question| self.map.find(question)));
+    }
+}
+
+impl<'k, M: Map + Sync> Subject<&'k str> for Whole<'k, M> {
+    fn asker(&self) -> Box<dyn Asker<&'k str> + '_> {
+        Box::new(self)
     }
 
     fn change(&mut self, keys: &[usize], remove: bool) -> anyhow::Result<bool> {
@@ -97,9 +107,15 @@ impl<'k, M: Map> Subject<&'k str> for Whole<'k, M> {
 /// A static map.
 struct Fst(fst::Map<Vec<u8>>);
 
-impl<'k> Subject<&'k str> for Fst {
-    fn ask(&mut self, questions: &[&'k str], answers: &mut Vec<Answer>) {
+impl Asker<&str> for &Fst {
+    fn ask(&mut self, questions: &[&str], answers: &mut Vec<Answer>) {
         answers.extend(questions.iter().map(|question| self.0.get(question).map(|value| value as u32)));
+    }
+}
+
+impl<'k> Subject<&'k str> for Fst {
+    fn asker(&self) -> Box<dyn Asker<&'k str> + '_> {
+        Box::new(self)
     }
 }
 
@@ -109,8 +125,14 @@ type Function = VFunc<str, BitFieldVec<Box<[u64]>>>;
 /// A static function: unknown keys get anything.
 struct Vfunc(Function);
 
-impl<'k> Subject<&'k str> for Vfunc {
-    fn ask(&mut self, questions: &[&'k str], answers: &mut Vec<Answer>) {
+impl Asker<&str> for &Vfunc {
+    fn ask(&mut self, questions: &[&str], answers: &mut Vec<Answer>) {
         answers.extend(questions.iter().map(|question| Some(self.0.get(*question) as u32)));
+    }
+}
+
+impl<'k> Subject<&'k str> for Vfunc {
+    fn asker(&self) -> Box<dyn Asker<&'k str> + '_> {
+        Box::new(self)
     }
 }

@@ -9,7 +9,7 @@ use ip_network_table::IpNetworkTable;
 use poptrie::Poptrie;
 
 use super::keys::Prefix;
-use super::{Answer, Subject, value};
+use super::{Answer, Asker, Subject, value};
 
 pub const LIBRARIES: [&str; 4] = ["byname-bulk", "byname", "ip_network_table", "poptrie"];
 
@@ -18,12 +18,12 @@ pub fn build<'k>(library: &str, routes: &'k [Prefix]) -> anyhow::Result<Box<dyn 
     Ok(match library {
         "byname-bulk" => {
             let rules = rules().map(|(bits, value)| (bits.as_slice().to_vec(), value));
-            Byname::boxed(routes, PrefixTable::from_rules(&PrefixOptions::default(), rules)?)
+            Box::new(Byname { routes, table: PrefixTable::from_rules(&PrefixOptions::default(), rules)? })
         }
         "byname" => {
             let mut table = PrefixTable::new()?;
             table.extend(rules().map(|(bits, value)| (bits.as_slice().to_vec(), value)))?;
-            Byname::boxed(routes, table)
+            Box::new(Byname { routes, table })
         }
         "ip_network_table" => {
             let mut table = IpNetworkTable::new();
@@ -65,18 +65,26 @@ fn bits((address, len): Prefix) -> Bits {
 struct Byname<'k> {
     routes: &'k [Prefix],
     table: PrefixTable<u32>,
+}
+
+impl Subject<u32> for Byname<'_> {
+    fn asker(&self) -> Box<dyn Asker<u32> + '_> {
+        Box::new(Reading { reader: self.table.reader(), found: Vec::new() })
+    }
+
+    fn change(&mut self, keys: &[usize], remove: bool) -> anyhow::Result<bool> {
+        let key = |i: usize| bits(self.routes[i]).as_slice().to_vec();
+        self.table.apply(keys.iter().map(|&i| (key(i), (!remove).then(|| value(i)))))?;
+        Ok(true)
+    }
+}
+
+struct Reading {
     reader: PrefixReader<u32>,
     found: Vec<Option<Found<u32>>>,
 }
 
-impl<'k> Byname<'k> {
-    fn boxed(routes: &'k [Prefix], table: PrefixTable<u32>) -> Box<dyn Subject<u32> + 'k> {
-        let reader = table.reader();
-        Box::new(Byname { routes, table, reader, found: Vec::new() })
-    }
-}
-
-impl Subject<u32> for Byname<'_> {
+impl Asker<u32> for Reading {
     fn ask(&mut self, questions: &[u32], answers: &mut Vec<Answer>) {
         let one = |address: &u32| self.reader.get(bits((*address, 32)).bits).ok().flatten().map(|found| found.value);
         answers.extend(questions.iter().map(one));
@@ -88,12 +96,6 @@ impl Subject<u32> for Byname<'_> {
         answers.extend(self.found.iter().map(|found| found.as_ref().map(|found| found.value)));
         asked.is_ok()
     }
-
-    fn change(&mut self, keys: &[usize], remove: bool) -> anyhow::Result<bool> {
-        let key = |i: usize| bits(self.routes[i]).as_slice().to_vec();
-        self.table.apply(keys.iter().map(|&i| (key(i), (!remove).then(|| value(i)))))?;
-        Ok(true)
-    }
 }
 
 struct NetworkTable<'k> {
@@ -101,10 +103,16 @@ struct NetworkTable<'k> {
     table: IpNetworkTable<u32>,
 }
 
-impl Subject<u32> for NetworkTable<'_> {
+impl Asker<u32> for &NetworkTable<'_> {
     fn ask(&mut self, questions: &[u32], answers: &mut Vec<Answer>) {
         let find = |address: &u32| self.table.longest_match_ipv4(Ipv4Addr::from_bits(*address));
         answers.extend(questions.iter().map(|address| find(address).map(|(_, value)| *value)));
+    }
+}
+
+impl Subject<u32> for NetworkTable<'_> {
+    fn asker(&self) -> Box<dyn Asker<u32> + '_> {
+        Box::new(self)
     }
 
     fn change(&mut self, keys: &[usize], remove: bool) -> anyhow::Result<bool> {
@@ -123,8 +131,14 @@ impl Subject<u32> for NetworkTable<'_> {
 /// Measured without changes.
 struct Static(Poptrie<(Ipv4Addr, u8), u32>);
 
-impl Subject<u32> for Static {
+impl Asker<u32> for &Static {
     fn ask(&mut self, questions: &[u32], answers: &mut Vec<Answer>) {
         answers.extend(questions.iter().map(|address| self.0.lookup(Ipv4Addr::from_bits(*address)).copied()));
+    }
+}
+
+impl Subject<u32> for Static {
+    fn asker(&self) -> Box<dyn Asker<u32> + '_> {
+        Box::new(self)
     }
 }

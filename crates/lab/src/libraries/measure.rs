@@ -3,12 +3,13 @@
 use std::fmt::Debug;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 
 use super::keys::{self, Prepared, Table};
-use super::{Answer, Options, Record, Subject, flat, ip, libraries, prefix, tags};
+use super::{Answer, Asker, Options, Record, Subject, flat, ip, libraries, prefix, tags};
 use crate::harness;
 use crate::machine::cores;
 use crate::progress::Progress;
@@ -62,7 +63,7 @@ fn in_process(options: &Options, table: Table, library: &str, folder: &Path) -> 
     command.args(["libraries", "--tables", &word(table), "--only", library]);
     command.arg("--prepared").arg(folder).args(options.made.then_some("--made"));
     command.args(["--seconds", &options.seconds.to_string(), "--repetitions", &options.repetitions.to_string()]);
-    command.args(["--seed", &options.seed.to_string()]);
+    command.args(["--seed", &options.seed.to_string(), "--threads", &options.threads.to_string()]);
     let output = command.stderr(Stdio::inherit()).output().context("cannot start this program again")?;
     ensure!(output.status.success(), "the process that measured {library} failed");
     serde_json::from_slice(&output.stdout).with_context(|| format!("the process that measured {library} said nothing"))
@@ -116,7 +117,7 @@ struct About {
     key_bytes: f64,
 }
 
-fn measure<'k, Q: Copy + Debug>(
+fn measure<'k, Q: Copy + Debug + Sync>(
     options: &Options,
     about: About,
     questions: &[Q],
@@ -129,9 +130,10 @@ fn measure<'k, Q: Copy + Debug>(
     let build_s = started.elapsed().as_secs_f64();
     let some = &questions[..questions.len().min(CHECKED_MAX)];
     let mut answers = Vec::with_capacity(some.len());
-    subject.ask(some, &mut answers);
+    let mut asker = subject.asker();
+    asker.ask(some, &mut answers);
     let mut together = Vec::new();
-    let has_together = subject.ask_together(&some[..some.len().min(TOGETHER)], &mut together);
+    let has_together = asker.ask_together(&some[..some.len().min(TOGETHER)], &mut together);
     let expected = right(some);
     ensure!(answers.len() == some.len(), "{} answered {} of {}", about.library, answers.len(), some.len());
     let mut wrong = answers.iter().zip(&expected).filter(|(found, right)| found != right).count();
@@ -142,14 +144,22 @@ fn measure<'k, Q: Copy + Debug>(
     let repetition = Duration::from_secs_f64(options.seconds / f64::from(options.repetitions));
     let lookups = Spread::of(&rates(options.repetitions, repetition, questions, |some| {
         answers.clear();
-        subject.ask(some, &mut answers);
+        asker.ask(some, &mut answers);
     }));
     let burst_lookups_per_s = has_together.then(|| {
         let rates = rates(options.repetitions, repetition, questions, |some| {
             answers.clear();
-            subject.ask_together(some, &mut answers);
+            asker.ask_together(some, &mut answers);
         });
         Spread::of(&rates).median
+    });
+    drop(asker);
+    let on_threads = |ask: Ask<Q>| on_threads(options, &*subject, questions, ask);
+    let threads_lookups_per_s = on_threads(|asker, some, answers| asker.ask(some, answers));
+    let threads_burst_lookups_per_s = has_together.then(|| {
+        on_threads(|asker, some, answers| {
+            let _ = asker.ask_together(some, answers);
+        })
     });
     let updates_per_s = updates(&mut *subject, about.keys, options)?;
     Ok(Record {
@@ -166,6 +176,9 @@ fn measure<'k, Q: Copy + Debug>(
         lookups_per_s_min: lookups.min,
         lookups_per_s_max: lookups.max,
         burst_lookups_per_s,
+        threads: options.threads,
+        threads_lookups_per_s,
+        threads_burst_lookups_per_s,
         updates_per_s,
         checked: (some.len() + together.len()) as u64,
         wrong: wrong as u64,
@@ -185,6 +198,42 @@ fn rates<Q: Copy>(repetitions: u32, repetition: Duration, questions: &[Q], mut a
         asked as f64 / started.elapsed().as_secs_f64()
     };
     (0..repetitions).map(&mut one).collect()
+}
+
+/// One way to ask.
+type Ask<Q> = fn(&mut dyn Asker<Q>, &[Q], &mut Vec<Answer>);
+
+/// Questions a second of all threads together: the median of the repetitions. Threads begin at different questions.
+fn on_threads<Q: Copy + Sync>(options: &Options, subject: &dyn Subject<Q>, questions: &[Q], ask: Ask<Q>) -> f64 {
+    let repetition = Duration::from_secs_f64(options.seconds / f64::from(options.repetitions));
+    let threads = options.threads as usize;
+    let start = Barrier::new(threads);
+    let askers: Vec<_> = (0..threads).map(|_| subject.asker()).collect();
+    let of_threads: Vec<Vec<f64>> = std::thread::scope(|scope| {
+        let begun: Vec<_> = askers
+            .into_iter()
+            .enumerate()
+            .map(|(number, mut asker)| {
+                let (start, questions) = (&start, questions);
+                scope.spawn(move || {
+                    cores::pin(number);
+                    let (before, after) = questions.split_at(questions.len() * number / threads);
+                    let own: Vec<Q> = [after, before].concat();
+                    let mut answers = Vec::with_capacity(TOGETHER);
+                    let mut ask = |some: &[Q]| {
+                        answers.clear();
+                        ask(&mut *asker, some, &mut answers);
+                    };
+                    ask(&own[..own.len().min(TOGETHER)]);
+                    start.wait();
+                    rates(options.repetitions, repetition, &own, ask)
+                })
+            })
+            .collect();
+        begun.into_iter().map(|thread| thread.join().expect("lookups do not panic")).collect()
+    });
+    let sums = (0..options.repetitions as usize).map(|i| of_threads.iter().map(|rates| rates[i]).sum());
+    Spread::of(&sums.collect::<Vec<f64>>()).median
 }
 
 /// Changes a second, if the library can change its table: random keys go in a batch, and come again.

@@ -3,8 +3,9 @@
 //! Each table is built and measured in a process of its own, so that no other has left memory behind. Memory is the
 //! growth of what the kernel counts as resident, with all that building leaves behind; keys and questions are in memory
 //! before. A question is asked about a random key of the table, so each has an answer; they are text,
-//! as programs have it, and hashing is part of a lookup. One thread asks and changes. Maps are measured without the lock
-//! that a writer beside readers would need. There are 50,000 different values.
+//! as programs have it, and hashing is part of a lookup. One thread asks and changes, and then as many as `--threads` says
+//! ask together, with nobody changing. Maps are measured without the lock that a writer beside readers would need. There are
+//! 50,000 different values.
 //!
 //! | table | keys | a question |
 //! | --- | --- | --- |
@@ -49,7 +50,18 @@ impl Measurement for Options {
     }
 
     fn print(&self, records: &[Record]) {
-        let heads = ["table", "keys", "in", "bytes a key", "build, s", "lookups, M/s", "in bursts", "changes, M/s"];
+        let heads = [
+            "table",
+            "keys",
+            "in",
+            "bytes a key",
+            "build, s",
+            "lookups, M/s",
+            "in bursts",
+            "on threads",
+            "in bursts",
+            "changes, M/s",
+        ];
         let mut table = table::Table::new(&[&heads[..], &["wrong"]].concat());
         for record in records {
             table.row([
@@ -60,6 +72,8 @@ impl Measurement for Options {
                 format!("{:.3}", record.build_s),
                 millions(record.lookups_per_s),
                 record.burst_lookups_per_s.map_or_else(String::new, millions),
+                millions(record.threads_lookups_per_s),
+                record.threads_burst_lookups_per_s.map_or_else(String::new, millions),
                 optional(record.updates_per_s.map(|rate| rate / 1e6), 3),
                 record.wrong.to_string(),
             ]);
@@ -84,6 +98,18 @@ type Answer = Option<u32>;
 
 /// A library's table, filled.
 trait Subject<Q> {
+    /// What a thread asks. Each has its own.
+    fn asker(&self) -> Box<dyn Asker<Q> + '_>;
+
+    /// Removes the keys with these numbers, or adds them again. Returns whether the library can.
+    fn change(&mut self, keys: &[usize], remove: bool) -> anyhow::Result<bool> {
+        let _ = (keys, remove);
+        Ok(false)
+    }
+}
+
+/// A thread's access to a table.
+trait Asker<Q>: Send {
     /// Asks the questions one by one. `answers` is empty, and gets one for each.
     fn ask(&mut self, questions: &[Q], answers: &mut Vec<Answer>);
 
@@ -91,12 +117,6 @@ trait Subject<Q> {
     fn ask_together(&mut self, questions: &[Q], answers: &mut Vec<Answer>) -> bool {
         let _ = (questions, answers);
         false
-    }
-
-    /// Removes the keys with these numbers, or adds them again. Returns whether the library can.
-    fn change(&mut self, keys: &[usize], remove: bool) -> anyhow::Result<bool> {
-        let _ = (keys, remove);
-        Ok(false)
     }
 }
 

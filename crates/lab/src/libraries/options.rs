@@ -33,6 +33,9 @@ pub struct Options {
     /// Number of repetitions that share this time; the median is reported.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub repetitions: u32,
+    /// Number of threads that ask together, beside one that asks alone.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub threads: u32,
     /// Seed of the order of questions and changes.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,

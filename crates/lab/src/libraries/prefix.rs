@@ -9,7 +9,7 @@ use patricia_tree::StringPatriciaMap;
 
 use super::keys::Packed;
 use super::map::Map;
-use super::{Answer, Subject, value};
+use super::{Answer, Asker, Subject, value};
 
 pub const LIBRARIES: [&str; 8] =
     ["byname-bulk", "byname", "byname-exact", "std-hashmap", "hashbrown", "patricia_tree", "fst", "matchit"];
@@ -17,12 +17,12 @@ pub const LIBRARIES: [&str; 8] =
 pub fn build<'k>(library: &str, keys: &'k Packed) -> anyhow::Result<Box<dyn Subject<&'k str> + 'k>> {
     let rules = || keys.iter().enumerate().map(|(i, key)| (key, value(i)));
     Ok(match library {
-        "byname-bulk" => Byname::boxed(keys, PrefixTable::from_rules(&PrefixOptions::default(), rules())?),
+        "byname-bulk" => Box::new(Byname { keys, table: PrefixTable::from_rules(&PrefixOptions::default(), rules())? }),
         "byname" | "byname-exact" => {
             let matching = if library == "byname" { Matching::Fast } else { Matching::Exact };
             let mut table = PrefixTable::with_options(&PrefixOptions { matching, ..PrefixOptions::default() })?;
             table.extend(rules())?;
-            Byname::boxed(keys, table)
+            Box::new(Byname { keys, table })
         }
         "std-hashmap" => {
             let map: HashMap<Box<str>, u32> = rules().map(|(key, value)| (key.into(), value)).collect();
@@ -53,33 +53,35 @@ pub fn build<'k>(library: &str, keys: &'k Packed) -> anyhow::Result<Box<dyn Subj
 struct Byname<'k> {
     keys: &'k Packed,
     table: PrefixTable<u32>,
-    reader: PrefixReader<u32>,
-    found: Vec<Option<Found<u32>>>,
-}
-
-impl<'k> Byname<'k> {
-    fn boxed(keys: &'k Packed, table: PrefixTable<u32>) -> Box<dyn Subject<&'k str> + 'k> {
-        let reader = table.reader();
-        Box::new(Byname { keys, table, reader, found: Vec::new() })
-    }
 }
 
 impl<'k> Subject<&'k str> for Byname<'k> {
-    fn ask(&mut self, questions: &[&'k str], answers: &mut Vec<Answer>) {
-        let one = |question: &&str| self.reader.get(*question).ok().flatten().map(|found| found.value);
-        answers.extend(questions.iter().map(one));
-    }
-
-    fn ask_together(&mut self, questions: &[&'k str], answers: &mut Vec<Answer>) -> bool {
-        // A key over the limits would leave answers out, which the lab counts as wrong.
-        let asked = self.reader.get_all(questions, &mut self.found);
-        answers.extend(self.found.iter().map(|found| found.as_ref().map(|found| found.value)));
-        asked.is_ok()
+    fn asker(&self) -> Box<dyn Asker<&'k str> + '_> {
+        Box::new(Reading { reader: self.table.reader(), found: Vec::new() })
     }
 
     fn change(&mut self, keys: &[usize], remove: bool) -> anyhow::Result<bool> {
         self.table.apply(keys.iter().map(|&i| (self.keys.get(i), (!remove).then(|| value(i)))))?;
         Ok(true)
+    }
+}
+
+struct Reading {
+    reader: PrefixReader<u32>,
+    found: Vec<Option<Found<u32>>>,
+}
+
+impl Asker<&str> for Reading {
+    fn ask(&mut self, questions: &[&str], answers: &mut Vec<Answer>) {
+        let one = |question: &&str| self.reader.get(*question).ok().flatten().map(|found| found.value);
+        answers.extend(questions.iter().map(one));
+    }
+
+    fn ask_together(&mut self, questions: &[&str], answers: &mut Vec<Answer>) -> bool {
+        // A key over the limits would leave answers out, which the lab counts as wrong.
+        let asked = self.reader.get_all(questions, &mut self.found);
+        answers.extend(self.found.iter().map(|found| found.as_ref().map(|found| found.value)));
+        asked.is_ok()
     }
 }
 
@@ -89,8 +91,8 @@ struct LongestFirst<'k, M> {
     map: M,
 }
 
-impl<'k, M: Map> Subject<&'k str> for LongestFirst<'k, M> {
-    fn ask(&mut self, questions: &[&'k str], answers: &mut Vec<Answer>) {
+impl<M: Map + Sync> Asker<&str> for &LongestFirst<'_, M> {
+    fn ask(&mut self, questions: &[&str], answers: &mut Vec<Answer>) {
         let find = |question: &&str| {
             let mut rest = *question;
             loop {
@@ -101,6 +103,12 @@ impl<'k, M: Map> Subject<&'k str> for LongestFirst<'k, M> {
             }
         };
         answers.extend(questions.iter().map(find));
+    }
+}
+
+impl<'k, M: Map + Sync> Subject<&'k str> for LongestFirst<'k, M> {
+    fn asker(&self) -> Box<dyn Asker<&'k str> + '_> {
+        Box::new(self)
     }
 
     fn change(&mut self, keys: &[usize], remove: bool) -> anyhow::Result<bool> {
@@ -114,11 +122,17 @@ struct Patricia<'k> {
     tree: StringPatriciaMap<u32>,
 }
 
-impl<'k> Subject<&'k str> for Patricia<'k> {
-    fn ask(&mut self, questions: &[&'k str], answers: &mut Vec<Answer>) {
+impl Asker<&str> for &Patricia<'_> {
+    fn ask(&mut self, questions: &[&str], answers: &mut Vec<Answer>) {
         // Questions end below their key, so the slash behind it is in them.
         let find = |question: &&str| self.tree.get_longest_common_prefix(*question).map(|(_, value)| *value);
         answers.extend(questions.iter().map(find));
+    }
+}
+
+impl<'k> Subject<&'k str> for Patricia<'k> {
+    fn asker(&self) -> Box<dyn Asker<&'k str> + '_> {
+        Box::new(self)
     }
 
     fn change(&mut self, keys: &[usize], remove: bool) -> anyhow::Result<bool> {
@@ -137,8 +151,8 @@ impl<'k> Subject<&'k str> for Patricia<'k> {
 /// A static map. The longest prefix is the last final state on the way.
 struct Transducer(Fst<Vec<u8>>);
 
-impl<'k> Subject<&'k str> for Transducer {
-    fn ask(&mut self, questions: &[&'k str], answers: &mut Vec<Answer>) {
+impl Asker<&str> for &Transducer {
+    fn ask(&mut self, questions: &[&str], answers: &mut Vec<Answer>) {
         let find = |question: &&str| {
             let (mut node, mut output, mut found) = (self.0.root(), Output::zero(), None);
             for &byte in question.as_bytes() {
@@ -156,6 +170,12 @@ impl<'k> Subject<&'k str> for Transducer {
     }
 }
 
+impl<'k> Subject<&'k str> for Transducer {
+    fn asker(&self) -> Box<dyn Asker<&'k str> + '_> {
+        Box::new(self)
+    }
+}
+
 struct Matchit<'k> {
     keys: &'k Packed,
     router: matchit::Router<u32>,
@@ -166,9 +186,15 @@ fn route(key: &str) -> String {
     format!("{}/{{*rest}}", key.replace('{', "{{").replace('}', "}}"))
 }
 
-impl<'k> Subject<&'k str> for Matchit<'k> {
-    fn ask(&mut self, questions: &[&'k str], answers: &mut Vec<Answer>) {
+impl Asker<&str> for &Matchit<'_> {
+    fn ask(&mut self, questions: &[&str], answers: &mut Vec<Answer>) {
         answers.extend(questions.iter().map(|question| self.router.at(question).ok().map(|found| *found.value)));
+    }
+}
+
+impl<'k> Subject<&'k str> for Matchit<'k> {
+    fn asker(&self) -> Box<dyn Asker<&'k str> + '_> {
+        Box::new(self)
     }
 
     fn change(&mut self, keys: &[usize], remove: bool) -> anyhow::Result<bool> {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One table of one library. Rates are of one thread.
+/// One table of one library. Rates are of one thread if nothing else is said.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub struct Record {
     /// The kind of table.
@@ -31,6 +31,12 @@ pub struct Record {
     pub lookups_per_s_max: f64,
     /// Lookups a second of many questions together; `null` if the library has no call for that.
     pub burst_lookups_per_s: Option<f64>,
+    /// Number of threads that ask together for the next two rates, each on a processor of its own.
+    pub threads: u32,
+    /// Lookups a second of all threads together, one by one.
+    pub threads_lookups_per_s: f64,
+    /// The same, of many questions together.
+    pub threads_burst_lookups_per_s: Option<f64>,
     /// Keys removed or added a second, in batches of 1,000; `null` if the library cannot do it.
     pub updates_per_s: Option<f64>,
     /// Number of answers that were compared.

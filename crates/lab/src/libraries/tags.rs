@@ -7,7 +7,7 @@ use anyhow::bail;
 use byname_lookup::table::{TagReader, TagTable};
 
 use super::keys::Packed;
-use super::{Answer, Subject, value};
+use super::{Answer, Asker, Subject, value};
 
 pub const LIBRARIES: [&str; 2] = ["byname", "std-hashmap"];
 
@@ -17,8 +17,7 @@ pub fn build<'k>(library: &str, sets: &'k Packed) -> anyhow::Result<Box<dyn Subj
             let mut table = TagTable::new()?;
             let sets_with_values = sets.iter().enumerate().map(|(i, set)| (set.split('|'), Some(value(i))));
             table.apply(sets_with_values)?;
-            let reader = table.reader();
-            Box::new(Byname { sets, table, reader, found: Vec::new() })
+            Box::new(Byname { sets, table })
         }
         "std-hashmap" => Box::new(ByRarestTag::new(sets)),
         _ => bail!("no library is called '{library}'"),
@@ -34,11 +33,25 @@ pub fn right(sets: &Packed, questions: &[&[&str]]) -> Vec<Answer> {
 struct Byname<'k> {
     sets: &'k Packed,
     table: TagTable<u32>,
+}
+
+impl<'k> Subject<&'k [&'k str]> for Byname<'k> {
+    fn asker(&self) -> Box<dyn Asker<&'k [&'k str]> + '_> {
+        Box::new(Reading { reader: self.table.reader(), found: Vec::new() })
+    }
+
+    fn change(&mut self, keys: &[usize], remove: bool) -> anyhow::Result<bool> {
+        self.table.apply(keys.iter().map(|&i| (self.sets.get(i).split('|'), (!remove).then(|| value(i)))))?;
+        Ok(true)
+    }
+}
+
+struct Reading {
     reader: TagReader<u32>,
     found: Vec<Vec<u32>>,
 }
 
-impl<'k> Subject<&'k [&'k str]> for Byname<'k> {
+impl<'k> Asker<&'k [&'k str]> for Reading {
     fn ask(&mut self, questions: &[&'k [&'k str]], answers: &mut Vec<Answer>) {
         let one = |tags: &&[&str]| self.reader.subsets(tags.iter()).ok().map(|found| found.len() as u32);
         answers.extend(questions.iter().map(one));
@@ -49,11 +62,6 @@ impl<'k> Subject<&'k [&'k str]> for Byname<'k> {
         let asked = self.reader.subsets_all(&sets, &mut self.found);
         answers.extend(self.found.iter().map(|found| Some(found.len() as u32)));
         asked.is_ok()
-    }
-
-    fn change(&mut self, keys: &[usize], remove: bool) -> anyhow::Result<bool> {
-        self.table.apply(keys.iter().map(|&i| (self.sets.get(i).split('|'), (!remove).then(|| value(i)))))?;
-        Ok(true)
     }
 }
 
@@ -93,9 +101,15 @@ impl<'k> ByRarestTag<'k> {
     }
 }
 
-impl<'k> Subject<&'k [&'k str]> for ByRarestTag<'k> {
+impl<'k> Asker<&'k [&'k str]> for &ByRarestTag<'k> {
     fn ask(&mut self, questions: &[&'k [&'k str]], answers: &mut Vec<Answer>) {
         answers.extend(questions.iter().map(|question| Some(self.within(question))));
+    }
+}
+
+impl<'k> Subject<&'k [&'k str]> for ByRarestTag<'k> {
+    fn asker(&self) -> Box<dyn Asker<&'k [&'k str]> + '_> {
+        Box::new(self)
     }
 
     fn change(&mut self, keys: &[usize], remove: bool) -> anyhow::Result<bool> {

@@ -326,8 +326,7 @@ impl Router {
     fn drop_prefix(&mut self, id: RouterId, prefix: PrefixId) {
         let known = self.routers.get_mut(id);
         if known.prefixes.remove(&prefix) | known.stale.remove(&prefix) {
-            self.prefixes.remove_exit(prefix, id);
-            self.dirty_prefixes.insert(prefix);
+            self.withdraw_exit(prefix, id);
         }
     }
 
@@ -340,8 +339,7 @@ impl Router {
             if !known.stale.is_empty() && now_ms >= known.stale_until_ms {
                 let stale = std::mem::take(&mut known.stale);
                 for prefix in stale {
-                    self.prefixes.remove_exit(prefix, id);
-                    self.dirty_prefixes.insert(prefix);
+                    self.withdraw_exit(prefix, id);
                 }
             }
             self.fetch_publications(id);

@@ -135,9 +135,11 @@ impl Router {
             .collect()
     }
 
-    /// Whether a prefix is a router's route for publications.
+    /// Whether a prefix is known because of its router only, which does not announce it.
     fn is_control(&self, id: PrefixId, prefix: &Prefix) -> bool {
-        matches!(prefix.exits[..], [exit] if self.routers.get(exit.router).control == Some(id))
+        let is_silent =
+            |known: &Known| known.control.contains(&id) && !known.prefixes.contains(&id) && !known.stale.contains(&id);
+        matches!(prefix.exits[..], [exit] if is_silent(self.routers.get(exit.router)))
     }
 
     fn prefix_status(&self, prefix: &Prefix) -> PrefixStatus {

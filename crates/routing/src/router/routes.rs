@@ -113,7 +113,7 @@ impl Router {
         let had_best = known.best.take().is_some();
         let mut prefixes = std::mem::take(&mut known.prefixes);
         prefixes.append(&mut known.stale);
-        prefixes.extend(known.control.take());
+        prefixes.extend(std::mem::take(&mut known.control));
         for prefix in prefixes {
             self.prefixes.remove_exit(prefix, id);
             self.dirty_prefixes.insert(prefix);
@@ -200,7 +200,8 @@ impl Router {
             let prefixes = &self.prefixes;
             let may_differ = self.config.policy.has_rules_for_ways();
             let differs = |prefix: &&PrefixId| may_differ || prefixes.get(**prefix).exits.len() > 1;
-            self.dirty_prefixes.extend(known.prefixes.iter().chain(&known.stale).filter(differs));
+            let all = known.prefixes.iter().chain(&known.stale).chain(&known.control);
+            self.dirty_prefixes.extend(all.filter(differs));
         }
         if before != best {
             self.advertise_soon();
@@ -218,11 +219,15 @@ impl Router {
     fn on_reachable(&mut self, id: RouterId) {
         let router = self.routers.name(id).to_name();
         // Its publications have a route of their own.
-        if self.routers.get(id).control.is_none() {
-            let control = self.prefixes.insert(&self.names.publications(router.as_ref()));
-            self.prefixes.set_exit(control, id, 0);
-            self.routers.get_mut(id).control = Some(control);
-            self.dirty_prefixes.insert(control);
+        if self.routers.get(id).control.is_empty() {
+            let publications = self.names.publications(router.as_ref());
+            let own_name = self.names.routes_to_routers.then(|| router.clone());
+            for name in [publications].into_iter().chain(own_name) {
+                let control = self.prefixes.insert(&name);
+                self.prefixes.set_exit(control, id, 0);
+                self.routers.get_mut(id).control.push(control);
+                self.dirty_prefixes.insert(control);
+            }
         }
         self.note(Note::RouterReachable { router });
         self.fetch_publications(id);
@@ -235,6 +240,16 @@ impl Router {
             purpose.router() == id && !matches!(purpose, crate::fetcher::Purpose::Advertisement { .. })
         });
         self.routers.get_mut(id).publisher.stop();
+    }
+
+    /// A router announces a prefix no more.
+    pub(super) fn withdraw_exit(&mut self, prefix: PrefixId, id: RouterId) {
+        if self.routers.get(id).control.contains(&prefix) {
+            self.prefixes.set_exit(prefix, id, 0);
+        } else {
+            self.prefixes.remove_exit(prefix, id);
+        }
+        self.dirty_prefixes.insert(prefix);
     }
 
     /// All ways to a prefix.
@@ -274,7 +289,7 @@ impl Router {
         {
             // Most prefixes share the nexthops of their router.
             let known = self.routers.get(exit.router);
-            let is_control = known.control == Some(id);
+            let is_control = known.control.contains(&id);
             let accepts =
                 || self.config.policy.accepts(prefix.name.as_ref().as_ref(), known.name.as_ref().as_ref()).permits();
             let is_used = !known.group.is_empty() && exit.cost < PREFIX_INFINITY && (is_control || accepts());

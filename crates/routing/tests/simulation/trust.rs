@@ -70,10 +70,23 @@ fn a_network_can_speak_the_messages_of_dv2() {
     net.set_up(0, false);
     net.run(10 * SECOND);
     check_routes(&net);
+    // The names of routers are routes, whether or not a router also announces its name.
+    let name = router_name(1).to_string();
+    let is_route = |net: &Net| [0, 2].into_iter().all(|node| next_link(net, node, &name).is_some());
+    let is_announced =
+        |net: &Net| net.nodes[0].router.prefixes(None, 99).iter().any(|known| known.prefix == router_name(1));
+    assert!(is_route(&net) && !is_announced(&net));
+    net.announce(1, &name);
+    net.run(10 * SECOND);
+    assert!(is_route(&net) && is_announced(&net));
+    net.withdraw(1, &name);
+    net.run(10 * SECOND);
+    assert!(is_route(&net) && !is_announced(&net));
     net.withdraw(1, "/p1");
     net.kill(3);
     net.run(60 * SECOND);
     check_routes(&net);
+    assert_eq!(next_link(&net, 0, &router_name(3).to_string()), None);
     assert_eq!(next_link(&net, 0, "/p1"), None);
     net.start(3);
     net.set_up(0, true);

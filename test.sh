@@ -35,9 +35,9 @@ done
 # The headings of parts say when each began, in minutes and seconds.
 say() { printf '\n== %s (%d:%02d)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
 setup_job= setup_log=$(mktemp) log=$(mktemp) skipped=$(mktemp)
-release_job= release_log=$(mktemp) models_job= models_log=$(mktemp)
-trap 'kill $setup_job $release_job $models_job 2>/dev/null || true
-  rm -f "$setup_log" "$release_log" "$models_log" "$log" "$skipped"' EXIT
+release_job= release_log=$(mktemp) checkers_job= checkers_log=$(mktemp)
+trap 'kill $setup_job $release_job $checkers_job 2>/dev/null || true
+  rm -f "$setup_log" "$release_log" "$checkers_log" "$log" "$skipped"' EXIT
 
 # Runs a command of long computations in the time that the parts before it leave to the processors: tests often wait.
 beside() { nice -n 19 "$@"; }
@@ -185,7 +185,7 @@ run_miri() {
     return
   fi
   # Tests read files and the clock.
-  MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --locked -p byname-lookup --lib -- "${miri_tests[@]}"
+  MIRIFLAGS=-Zmiri-disable-isolation beside cargo +nightly miri test --locked -p byname-lookup --lib -- "${miri_tests[@]}"
 }
 
 # The tests in which threads share tables, under ThreadSanitizer. The standard library is built with it, too.
@@ -281,19 +281,28 @@ if [[ -n $release_job ]]; then
   say "cargo build --release"
   finish $release_job "$release_log"
 fi
-if wanted models; then
-  say "loom: shared data, under every schedule with up to two preemptions"
-  run_models >"$models_log" 2>&1 &
-  models_job=$!
-  wanted clients || wanted python || wanted dashboard || wanted package || { finish $models_job "$models_log"; models_job=; cat "$models_log"; }
-fi
-if wanted miri; then
-  say "Miri: undefined behaviour in tests of byname-lookup"
-  run_miri
-fi
-if wanted tsan; then
-  say "ThreadSanitizer: readers beside a writer in byname-lookup"
-  run_tsan
+# Long computations, beside tests that wait for most of their time.
+run_checkers() {
+  if wanted models; then
+    say "loom: shared data, under every schedule with up to two preemptions"
+    run_models || return
+  fi
+  if wanted miri; then
+    say "Miri: undefined behaviour in tests of byname-lookup"
+    run_miri || return
+  fi
+  if wanted tsan; then
+    say "ThreadSanitizer: readers beside a writer in byname-lookup"
+    run_tsan || return
+  fi
+}
+if wanted models || wanted miri || wanted tsan; then
+  if wanted clients || wanted python || wanted dashboard || wanted package; then
+    run_checkers >"$checkers_log" 2>&1 &
+    checkers_job=$!
+  else
+    run_checkers
+  fi
 fi
 if [[ -n $setup_job ]]; then
   say "Python and Node packages"
@@ -392,10 +401,10 @@ if wanted static; then
 elif wanted package; then
   skip "the static binary and the image are not tested: ./test.sh static does it, with a second release build"
 fi
-if [[ -n $models_job ]]; then
-  say "loom, which ran beside the parts before"
-  finish $models_job "$models_log"
-  grep '^test result:' "$models_log"
+if [[ -n $checkers_job ]]; then
+  say "loom, Miri and ThreadSanitizer, which ran beside the parts before"
+  finish $checkers_job "$checkers_log"
+  grep -E '^(test result:|==|skipped)' "$checkers_log"
 fi
 say "skipped"
 if [[ -s $skipped ]]; then sort "$skipped" | uniq -c; else echo "nothing"; fi

@@ -401,7 +401,7 @@ impl World {
         self.core.router_is(self.now, self.router.listed());
     }
 
-    fn run(mut self, steps: u32) {
+    fn run(mut self, steps: u32) -> [u64; 5] {
         for _ in 0..steps {
             self.now += self.rng.random_range(0..50);
             match self.rng.random_range(0..100) {
@@ -426,9 +426,7 @@ impl World {
         keys.iter().for_each(|key| self.is_right(key));
         assert_eq!(self.core.len(), self.oracle.entries.len());
         assert_eq!(self.core.subjects.values().filter(|subject| !subject.is_settled()).count(), 0);
-        for (what, count) in ["refused", "accepted", "programmed", "failed in FIB", "flushed"].iter().zip(self.counts) {
-            assert!(count > 0, "nothing was {what}: the test tries too little");
-        }
+        self.counts
     }
 }
 
@@ -436,8 +434,13 @@ impl World {
 fn the_router_has_what_the_tables_say() {
     let seeds = std::env::var("BYNAME_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = seeds.map_or(1..21, |seed: u64| seed..seed + 1);
+    let mut counts = [0; 5];
     for seed in seeds {
         println!("seed {seed}");
-        World::new(seed).run(4_000);
+        let of_seed = World::new(seed).run(4_000);
+        counts.iter_mut().zip(of_seed).for_each(|(sum, count)| *sum += count);
+    }
+    for (what, count) in ["refused", "accepted", "programmed", "failed in FIB", "flushed"].iter().zip(counts) {
+        assert!(count > 10, "{count} were {what}: the test tries too little");
     }
 }

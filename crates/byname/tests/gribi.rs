@@ -272,7 +272,7 @@ fn flat_names_and_tags_lead_to_groups() {
         ];
         assert_eq!(last_statuses(&mut session, entries).await.expect("results"), [Status::FibProgrammed; 4]);
         assert!(router.reaches("/objects/x"));
-        assert_eq!(router.json("status")["status"]["descriptors"], 1, "{}", router.json("status"));
+        assert_eq!(router.json("status")["general"]["descriptors"], 1, "{}", router.json("status"));
         let entries = vec![(Kind::Delete, flat("/objects/x")), (Kind::Delete, Entry::Tags(tags))];
         assert_eq!(last_statuses(&mut session, entries).await.expect("results"), [Status::FibProgrammed; 2]);
         wait_until("the label has gone", || routes(&router).is_empty());

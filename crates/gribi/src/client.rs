@@ -192,8 +192,8 @@ impl Session {
         Operation { id, kind: kind.into(), entry: Some(entry), election_id: Some(halves(self.election)) }
     }
 
-    /// Sends operations, at most [`OPERATIONS_MAX`](crate::server::OPERATIONS_MAX) at a time. Take results meanwhile: a
-    /// server that cannot send them does not read on.
+    /// Sends operations, at most [`OPERATIONS_MAX`](crate::server::OPERATIONS_MAX) at a time. Results that come meanwhile wait
+    /// for [`Session::result`].
     ///
     /// # Errors
     /// The session has ended.
@@ -201,12 +201,25 @@ impl Session {
         self.request(ModifyRequest { operation: operations, ..ModifyRequest::default() }).await
     }
 
+    /// Sends a request. Takes results meanwhile: a server that cannot send them does not read on.
     async fn request(&mut self, request: ModifyRequest) -> Result<(), ClientError> {
-        if self.requests.send(request).await.is_err() {
-            // The reason comes as the last response.
-            return Err(self.receive().await.err().unwrap_or(ClientError::Ended));
+        let requests = self.requests.clone();
+        loop {
+            tokio::select! {
+                biased;
+                permit = requests.reserve() => {
+                    if let Ok(permit) = permit {
+                        permit.send(request);
+                        return Ok(());
+                    }
+                    // The reason comes as the last response.
+                    loop {
+                        self.receive().await?;
+                    }
+                }
+                received = self.receive() => received?,
+            }
         }
-        Ok(())
     }
 
     /// The next result.

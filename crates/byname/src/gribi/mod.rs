@@ -106,8 +106,14 @@ enum Command {
 #[derive(Debug, Args)]
 struct EntryArgs {
     /// Kind of the entry, its key, and where it leads: see below
-    #[arg(required = true, value_name = "ENTRY", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(required = true, value_name = "ENTRY")]
     words: Vec<String>,
+    /// Do not pass the routes of a prefix on to longer prefixes that have their own routes
+    #[arg(long)]
+    no_inherit: bool,
+    /// Do not take over routes of shorter prefixes, for this prefix and longer ones
+    #[arg(long)]
+    capture: bool,
 }
 
 fn parse_election(text: &str) -> Result<u128, String> {
@@ -193,7 +199,9 @@ async fn one(
     kind: Kind,
     args: &EntryArgs,
 ) -> anyhow::Result<u8> {
-    let words: Vec<&str> = args.words.iter().map(String::as_str).collect();
+    let flags = [(args.no_inherit, "--no-inherit"), (args.capture, "--capture")];
+    let flags = flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| *flag);
+    let words: Vec<&str> = args.words.iter().map(String::as_str).chain(flags).collect();
     // Before it is told that there is no server.
     let entry = line::entry(kind, &words).map_err(|why| Failure::new(exit::USAGE, why))?;
     let client = client.as_ref().map_err(|error| Failure::new(exit::FAILED, error.to_string()))?;

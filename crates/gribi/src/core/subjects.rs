@@ -41,6 +41,8 @@ pub(super) struct Subject {
     blocked: Vec<Key>,
     /// Of tags, which cannot be read back: additions that are in flight.
     trying: Vec<Atom>,
+    /// Of tags: `installed` is what may be there. What should be there is told again.
+    is_unsure: bool,
 }
 
 impl Subject {
@@ -182,7 +184,7 @@ impl Core {
         let Some(subject) = self.subjects.get(&key) else { return };
         let desired = self.desired(&key, subject);
         let change = |atom: &Atom, adds| Change { key: key.clone(), atom: atom.clone(), adds, epoch: self.epoch };
-        let missing = desired.iter().filter(|atom| !subject.installed.contains(atom));
+        let missing = desired.iter().filter(|atom| subject.is_unsure || !subject.installed.contains(atom));
         let mut changes: Vec<Change> = missing.map(|atom| change(atom, true)).collect();
         if changes.is_empty() {
             let over = |atom: &&Atom| !desired.iter().any(|wanted| is_same_way(wanted, atom));
@@ -241,7 +243,7 @@ impl Core {
     fn finish(&mut self, key: Key) {
         let Some(subject) = self.subjects.get_mut(&key) else { return };
         subject.state = State::Idle;
-        (subject.refused, subject.failures) = (None, 0);
+        (subject.refused, subject.failures, subject.is_unsure) = (None, 0, false);
         let retry = subject.retry_at.take();
         let waiters = std::mem::take(&mut subject.issued).into_iter().chain(std::mem::take(&mut subject.waiting));
         let (waiters, blocked): (Vec<u64>, _) = (waiters.collect(), std::mem::take(&mut subject.blocked));
@@ -295,7 +297,10 @@ impl Core {
     fn answered(&mut self, now: u64, key: Key) {
         let Some(subject) = self.subjects.get_mut(&key) else { return };
         subject.trying.clear();
-        let Some(reason) = subject.refused.clone() else { return self.issue(key) };
+        let Some(reason) = subject.refused.clone() else {
+            subject.is_unsure = false;
+            return self.issue(key);
+        };
         subject.failures += 1;
         subject.state = State::Idle;
         let pause = (RETRY_MIN_MS << subject.failures.min(6).saturating_sub(1)).min(RETRY_MAX_MS);
@@ -374,17 +379,14 @@ impl Core {
     /// Which tags the router has is not known any more. So those that it should have are told again, and all others are taken
     /// back that it may have.
     fn doubt_tags(&mut self) {
-        let tags: Vec<Key> = self.subjects.keys().filter(|key| matches!(key, Key::Tags(_))).cloned().collect();
-        for key in tags {
-            let Some(subject) = self.subjects.get(&key) else { continue };
-            let desired = self.desired(&key, subject);
-            let Some(subject) = self.subjects.get_mut(&key) else { continue };
+        for (key, subject) in &mut self.subjects {
+            let Key::Tags(_) = key else { continue };
+            subject.is_unsure = true;
             for atom in std::mem::take(&mut subject.trying) {
                 if !subject.installed.contains(&atom) {
                     subject.installed.push(atom);
                 }
             }
-            subject.installed.retain(|atom| !desired.contains(atom));
         }
     }
 

@@ -50,10 +50,13 @@ enum RouterError {
 /// Faces of the router by the address of the peer.
 type Faces = HashMap<Arc<str>, Vec<u64>>;
 
+/// A change, and why it was refused: a code, and a text.
+type Carried = (Change, Result<(), (u64, Arc<str>)>);
+
 /// What has come of something that was asked of the router.
 enum Done {
-    /// Of changes in one command; the text is why one was refused, with its code.
-    Changes(Vec<(Change, Result<(), (u64, Arc<str>)>)>),
+    /// Of changes in one command.
+    Changes(Vec<Carried>),
     /// Of a face.
     Face(Arc<str>, Result<u64, Arc<str>>),
 }
@@ -223,8 +226,7 @@ impl Work {
             }
             let outcome =
                 BatchOutcome::decode(&response.body).map_err(|error| RouterError::Malformed("a batch", error))?;
-            let mut results: Vec<(Change, Result<(), (u64, Arc<str>)>)> =
-                changes.into_iter().map(|change| (change, Ok(()))).collect();
+            let mut results: Vec<Carried> = changes.into_iter().map(|change| (change, Ok(()))).collect();
             for refusal in outcome.refusals {
                 let at = usize::try_from(refusal.index).ok().and_then(|index| about.get(index));
                 if let Some((_, result)) = at.and_then(|at| results.get_mut(*at)) {

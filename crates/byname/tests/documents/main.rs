@@ -20,7 +20,7 @@ use common::{Router, Server, command_at, finish, write_sample};
 /// Commands whose `--help` has examples.
 const WITH_EXAMPLES: [&str; 4] = ["", "face create", "route add", "strategy set"];
 /// Commands with demonstrations, networks and ports of their own. `tests/tagnet.rs`, `tests/tags.rs`, `tests/switch.rs`,
-/// `tests/dashboard.rs`, `tests/fleet.rs` and `tests/gribi.rs` run them.
+/// `tests/dashboard.rs` and `tests/fleet.rs` run them; `crates/gribi/tests/served.rs` does what `gribi` does.
 const RUN_ELSEWHERE: [&str; 8] =
     ["demo", "switch", "switch-controller", "tags", "dashboard", "agent", "fleet", "gribi"];
 /// Commands that run until they are interrupted.

@@ -19,6 +19,7 @@ mod demo;
 mod exit;
 mod flat;
 mod fleet;
+mod gribi;
 mod in_flight;
 mod key;
 mod keygen;
@@ -98,6 +99,9 @@ Ethernet by flat names:
 A fleet of routers with one intent, in etcd:
   agent           Follow the intent beside a router
   fleet           Show how far each node is; change links, groups, routes and strategies of all
+
+A controller writes into one router, over gRPC with gRIBI's semantics:
+  gribi           Serve controllers beside a router; add, replace, delete, list and flush entries
 
 Installation:
   completions     Print completions for a shell
@@ -195,6 +199,8 @@ enum Command {
     Agent(fleet::AgentArgs),
     /// Show and change the intent of a fleet of routers, in etcd
     Fleet(fleet::FleetArgs),
+    /// Serve controllers over gRPC beside a router, or be one: next-hops, groups and entries
+    Gribi(gribi::GribiArgs),
     /// Print completions for a shell
     Completions(reference::CompletionsArgs),
     /// Write the manual pages into a folder
@@ -293,6 +299,7 @@ fn carry_out(command: Command, connection: &Connection) -> anyhow::Result<u8> {
         Command::SwitchController(args) => switch::run_controller(args),
         Command::Agent(args) => fleet::run_agent(args, connection),
         Command::Fleet(args) => fleet::run(args),
+        Command::Gribi(args) => gribi::run(args, connection),
         Command::Completions(args) => reference::completions(args),
         Command::Man(args) => reference::man(args),
     }

@@ -5,6 +5,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+pub mod batch;
 mod control;
 pub mod element;
 pub mod explain;

@@ -21,6 +21,8 @@ pub mod origin {
     pub const NLSR: u64 = 128;
     /// The intent of a fleet, through its agent. byname's own.
     pub const FLEET: u64 = 200;
+    /// A client of `byname gribi serve`. byname's own.
+    pub const GRIBI: u64 = 201;
     /// An administrator.
     pub const STATIC: u64 = 255;
 }

@@ -105,6 +105,15 @@ pub const RESTART_FAILURE: u64 = 322;
 pub const TAKEN_OVER: u64 = 340;
 pub const FLAT_CHANGE: u64 = 342;
 pub const ROUTE_LABEL: u64 = 344;
+pub const BATCH_REGISTER: u64 = 346;
+pub const BATCH_UNREGISTER: u64 = 348;
+pub const BATCH_FLAT_SET: u64 = 350;
+pub const BATCH_FLAT_RESET: u64 = 352;
+pub const BATCH_ADVERTISE: u64 = 354;
+pub const BATCH_WITHDRAW: u64 = 356;
+pub const BATCH_OUTCOME: u64 = 358;
+pub const BATCH_REFUSAL: u64 = 360;
+pub const BATCH_INDEX: u64 = 362;
 pub const IS_STALE: u64 = 308;
 pub const STATE: u64 = 310;
 

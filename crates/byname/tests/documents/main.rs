@@ -20,8 +20,9 @@ use common::{Router, Server, command_at, finish, write_sample};
 /// Commands whose `--help` has examples.
 const WITH_EXAMPLES: [&str; 4] = ["", "face create", "route add", "strategy set"];
 /// Commands with demonstrations, networks and ports of their own. `tests/tagnet.rs`, `tests/tags.rs`, `tests/switch.rs`,
-/// `tests/dashboard.rs` and `tests/fleet.rs` run them.
-const RUN_ELSEWHERE: [&str; 7] = ["demo", "switch", "switch-controller", "tags", "dashboard", "agent", "fleet"];
+/// `tests/dashboard.rs` and `tests/fleet.rs` run them; `crates/gribi/tests/served.rs` does what `gribi` does.
+const RUN_ELSEWHERE: [&str; 8] =
+    ["demo", "switch", "switch-controller", "tags", "dashboard", "agent", "fleet", "gribi"];
 /// Commands that run until they are interrupted.
 const SERVERS: [&str; 4] = ["run", "put", "ping-server", "poke"];
 /// Minimum number of commands in the documents: guards against a search that finds none.

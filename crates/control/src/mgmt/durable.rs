@@ -10,8 +10,8 @@
 //! - Routes of the configuration are not kept: the file brings them.
 //!
 //! At the start, [`Management::restore`] makes the faces again, and gives the RIB their routes. Routes of administrators
-//! (origin `static`) and of a fleet's agent (`fleet`) are as before. All others are stale: used at once, and removed unless they are registered again in
-//! time.
+//! (origin `static`), of a fleet's agent (`fleet`) and of `byname gribi serve` (`gribi`) are as before. All others are stale:
+//! used at once, and removed unless they are registered again in time.
 
 mod advertised;
 
@@ -381,7 +381,7 @@ impl Management {
             if is_allowed && left_ms != Some(0) {
                 let RouteRecord { name, origin, cost, flags, .. } = record;
                 let expires_at_ms = left_ms.map(|left| now.ms.saturating_add(left));
-                let is_stale = is_nexthop || !matches!(origin, origin::STATIC | origin::FLEET);
+                let is_stale = is_nexthop || !matches!(origin, origin::STATIC | origin::FLEET | origin::GRIBI);
                 let route = Route { face: id, origin, cost, flags, expires_at_ms };
                 returning.push(Returning { name, route, is_nexthop, is_stale });
             } else {

@@ -154,6 +154,8 @@ impl Management {
                 unreachable!("its answer may come later")
             }
             Command::RibAnnounce
+            | Command::RibBatch
+            | Command::FlatBatch
             | Command::TagsAdvertise
             | Command::TagsWithdraw
             | Command::TagsLocators
@@ -240,8 +242,28 @@ impl Management {
         ControlResponse::ok(&parameters)
     }
 
-    fn rib_register(&mut self, mut parameters: ControlParameters, incoming: FaceId, now: Moment) -> ControlResponse {
-        let face = face_of(&parameters, incoming);
+    fn rib_register(&mut self, parameters: ControlParameters, incoming: FaceId, now: Moment) -> ControlResponse {
+        match self.add_route(&parameters, incoming, now) {
+            Ok(route) => ControlResponse::ok(&ControlParameters {
+                name: Some(name_of(&parameters)),
+                face_id: Some(route.face.0),
+                origin: Some(route.origin),
+                cost: Some(route.cost),
+                flags: Some(route.flags),
+                ..parameters
+            }),
+            Err(refused) => refused,
+        }
+    }
+
+    /// Adds the route that these parameters of `rib/register` describe.
+    pub(super) fn add_route(
+        &mut self,
+        parameters: &ControlParameters,
+        incoming: FaceId,
+        now: Moment,
+    ) -> Result<Route, ControlResponse> {
+        let face = face_of(parameters, incoming);
         let route = Route {
             face,
             origin: parameters.origin.unwrap_or(origin::APP),
@@ -250,40 +272,37 @@ impl Management {
             expires_at_ms: deadline(parameters.expiration_period_ms, now),
         };
         if !self.face_exists(face) {
-            return ControlResponse::new(410, "Face not found");
+            return Err(ControlResponse::new(410, "Face not found"));
         }
         self.know_face(face);
-        let name = parameters.name.take().unwrap_or_default();
+        let name = name_of(parameters);
         let is_new = !self.rib.has_route(name.as_ref(), &route);
-        if let Err(error) = self.insert_route(&name, &route) {
-            return refused(error);
-        }
+        self.insert_route(&name, &route).map_err(refused)?;
         if is_new {
             self.tell_added(name.as_ref(), &route);
         }
-        ControlResponse::ok(&ControlParameters {
-            name: Some(name),
-            face_id: Some(face.0),
-            origin: Some(route.origin),
-            cost: Some(route.cost),
-            flags: Some(route.flags),
-            ..parameters
-        })
+        Ok(route)
     }
 
     fn rib_unregister(&mut self, parameters: ControlParameters, incoming: FaceId) -> ControlResponse {
-        let face = face_of(&parameters, incoming);
+        let (face, origin) = self.remove_route(&parameters, incoming);
+        ControlResponse::ok(&ControlParameters { face_id: Some(face.0), origin: Some(origin), ..parameters })
+    }
+
+    /// Removes the route that these parameters of `rib/unregister` describe, if it exists. Returns its face and origin.
+    pub(super) fn remove_route(&mut self, parameters: &ControlParameters, incoming: FaceId) -> (FaceId, u64) {
+        let face = face_of(parameters, incoming);
         let origin = parameters.origin.unwrap_or(origin::APP);
         self.durable.concerns(face);
         let routes = self.rib.len();
-        self.rib.unregister(&mut self.fib, name_of(&parameters).as_ref(), face, origin);
+        self.rib.unregister(&mut self.fib, name_of(parameters).as_ref(), face, origin);
         if self.rib.len() < routes && self.news.lists(Change::RouteRemoved) {
-            tracing::info!(prefix = %name_of(&parameters), face = face.0, origin, "a route was removed");
+            tracing::info!(prefix = %name_of(parameters), face = face.0, origin, "a route was removed");
         }
         if origin == origin::PREFIX_ANNOUNCEMENT {
-            self.announced.forget(name_of(&parameters), face);
+            self.announced.forget(name_of(parameters), face);
         }
-        ControlResponse::ok(&ControlParameters { face_id: Some(face.0), origin: Some(origin), ..parameters })
+        (face, origin)
     }
 
     fn rib_suspend(&mut self, parameters: ControlParameters, incoming: FaceId, now: Moment) -> ControlResponse {

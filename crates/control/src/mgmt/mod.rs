@@ -6,6 +6,7 @@
 mod announced;
 mod announcement;
 mod audited;
+mod batch;
 mod command;
 mod creation;
 mod dataset;
@@ -486,6 +487,9 @@ impl Management {
         let mut response = match authorized {
             Err(refusal) => ControlResponse::new(403, waiting::words(refusal, chain.as_ref())),
             Ok(signer) if command == Command::RibAnnounce => self.rib_announce(interest, signer, incoming, now)?,
+            Ok(signer) if matches!(command, Command::RibBatch | Command::FlatBatch) => {
+                self.batch(command, interest, &signer, incoming, now)
+            }
             Ok(signer) if command == Command::TagsPlace => self.tags_place(interest, &signer, incoming),
             Ok(_) if module == Module::Tags => self.tag_command(command, interest, incoming),
             Ok(signer) => match parameters(interest) {

@@ -150,7 +150,7 @@ impl Management {
         }
     }
 
-    fn advertise(&mut self, face: FaceId, descriptors: Vec<Descriptor>) -> Result<(), TagRoutingError> {
+    pub(super) fn advertise(&mut self, face: FaceId, descriptors: Vec<Descriptor>) -> Result<(), TagRoutingError> {
         let before: BTreeSet<Descriptor> = self.tags.advertised_by(face).into_iter().collect();
         self.tags.advertise(face, descriptors.clone())?;
         let new = descriptors.iter().filter(|one| !before.contains(*one)).cloned().collect();
@@ -216,7 +216,7 @@ impl Management {
     }
 }
 
-fn refused(error: TagRoutingError) -> ControlResponse {
+pub(super) fn refused(error: TagRoutingError) -> ControlResponse {
     let code = match error {
         TagRoutingError::NoNeighbor { .. } | TagRoutingError::Unsigned => 403,
         TagRoutingError::NoTree | TagRoutingError::TooMany => 503,

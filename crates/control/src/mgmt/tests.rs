@@ -28,6 +28,7 @@ use crate::security::{Authorizer, Signer};
 use crate::tags::{TagLimits, TagRouting};
 
 mod advertised;
+mod batch;
 mod capture;
 mod explain;
 mod flat;

@@ -289,10 +289,14 @@ impl TagRouting {
         of_tree.map(|(_, descriptor)| Descriptor::clone(descriptor)).collect()
     }
 
+    /// Whether a face leads to a neighbour on a tree.
+    pub fn is_neighbor(&self, face: FaceId) -> bool {
+        self.links.keys().any(|(_, neighbor)| *neighbor == face)
+    }
+
     /// The descriptors of each application, encoded as in commands, for another process.
     pub fn of_applications(&self) -> Vec<(FaceId, Vec<Vec<u8>>)> {
-        let is_neighbor = |face: &FaceId| self.links.keys().any(|(_, neighbor)| neighbor == face);
-        let applications = self.by_face.iter().filter(|(face, _)| !is_neighbor(face));
+        let applications = self.by_face.iter().filter(|(face, _)| !self.is_neighbor(**face));
         let lists = |advertised: &BTreeSet<(TreeId, Arc<Descriptor>)>| {
             let mut lists = vec![DescriptorList::default()];
             // Each is there once for each tree.

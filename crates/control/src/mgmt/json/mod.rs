@@ -27,6 +27,7 @@ const ORIGINS: &[(u64, &str)] = &[
     (128, "nlsr"),
     (129, "prefixann"),
     (200, "fleet"),
+    (201, "gribi"),
     (255, "static"),
 ];
 

@@ -1,0 +1,37 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+pub mod client;
+pub mod convert;
+pub mod core;
+pub mod proto;
+mod router;
+pub mod server;
+
+use std::io;
+
+use tokio::sync::Notify;
+
+/// Runs a future on a runtime of its own, in this thread.
+///
+/// # Errors
+/// The system refuses what a runtime needs.
+pub fn block_on<F: Future>(future: F) -> io::Result<F::Output> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future))
+}
+
+/// Another thread's way to end what runs in [`block_on`].
+#[derive(Debug, Default)]
+pub struct Stop(Notify);
+
+impl Stop {
+    /// Asks for the end.
+    pub fn now(&self) {
+        self.0.notify_one();
+    }
+
+    /// Waits until somebody asks.
+    pub async fn asked(&self) {
+        self.0.notified().await;
+    }
+}

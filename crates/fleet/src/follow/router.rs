@@ -72,6 +72,7 @@ pub(super) async fn serve(shared: &Shared, strategies: &mut SetByFleet) {
     loop {
         let begun = Instant::now();
         let result = session(shared, strategies, &mut said).await;
+        *shared.client.borrow_mut() = None;
         shared.tell(|agent, _| agent.router_lost());
         if begun.elapsed() > PAUSE.1 {
             pause = PAUSE.0;
@@ -98,6 +99,10 @@ async fn session(shared: &Shared, strategies: &mut SetByFleet, said: &mut String
     info!("connected to the router: {} routes of the fleet, {} strategies", routes.len(), set.len());
     said.clear();
     shared.tell(|agent, now| agent.router_connected(now, routes, set));
+    *shared.client.borrow_mut() = Some(client.clone());
+    // Ends with this session.
+    let mut serving = JoinSet::new();
+    serving.spawn(super::tables::serve(Arc::new(shared.options.chunks.clone()), client.clone()));
     let mut compared = Instant::now();
     let mut under_way: JoinSet<Made> = JoinSet::new();
     loop {

@@ -2,7 +2,8 @@
 //!
 //! A *chunk* has some hundred to some thousand rows of a table, sorted, front-coded and compressed, and its name is its SHA-256.
 //! A *manifest* lists the chunks of a whole table, and is named in the same way. *Deltas* are changes after a manifest, in a
-//! sequence without gaps. All of this is without I/O, except for the folder of chunks ([`store`]).
+//! sequence without gaps. All of this is without I/O, except for the folder of chunks ([`store`])
+//! and for chunks as named data ([`named`]).
 //!
 //! A row is a key and a value, both bytes. This module does not know what they mean: see [`crate::value::TableHead`].
 //!
@@ -15,6 +16,7 @@ mod coding;
 pub mod content;
 pub mod delta;
 pub mod manifest;
+pub mod named;
 pub mod store;
 #[cfg(test)]
 mod tests;

@@ -48,11 +48,14 @@ struct Table {
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     tables: BTreeMap<Label, Table>,
+    /// All keys are being read again, and whoever asks for that looks at all prefixes anyway.
+    is_cleared: bool,
 }
 
 impl Tables {
     /// Forgets what heads and deltas say, and keeps the rows, which the next head may have, too.
     pub(super) fn clear(&mut self) {
+        self.is_cleared = true;
         for table in self.tables.values_mut() {
             (table.head, table.in_vain) = (None, false);
             table.deltas.clear();
@@ -83,7 +86,7 @@ impl Tables {
 
     /// Number of keys.
     pub(super) fn keys(&self) -> usize {
-        self.tables.values().filter(|table| table.head.is_some()).count() + self.deltas().count()
+        self.tables.values().map(|table| usize::from(table.head.is_some()) + table.deltas.len()).sum()
     }
 
     fn deltas(&self) -> impl Iterator<Item = &(Delta, usize)> {
@@ -112,6 +115,7 @@ impl Tables {
 
     /// Brings all tables as near to their heads as what is here allows. Adds prefixes that have changed.
     pub(super) fn advance(&mut self, changed: &mut BTreeSet<Name>) {
+        self.is_cleared = false;
         for table in self.tables.values_mut() {
             table.advance(changed);
         }
@@ -151,15 +155,17 @@ impl Tables {
 
     /// The route of a prefix. If several tables have one, that of the first in the order of their names.
     pub(super) fn route(&self, prefix: &Name) -> Option<&Route> {
-        self.tables.values().find_map(|table| table.route(table.here.as_ref()?.rows.get(prefix.value())?))
+        self.tables.values().find_map(|table| table.routes.get(table.here.as_ref()?.rows.get(prefix.value())?))
     }
 
-    /// Prefixes whose rows lead to a group for which this holds.
+    /// Prefixes whose rows lead to a group for which this holds. After [`Tables::clear`] there are none until all keys are read.
     pub(super) fn prefixes_to(&self, holds: impl Fn(&Label) -> bool) -> impl Iterator<Item = Name> {
-        self.tables.values().flat_map(move |table| {
+        self.tables.values().filter(|_| !self.is_cleared).flat_map(move |table| {
             let leads: BTreeSet<&Arc<[u8]>> =
                 table.routes.iter().filter(|(_, route)| holds(&route.group)).map(|(value, _)| value).collect();
-            let rows = table.here.iter().flat_map(|content| &content.rows);
+            // Most changes of groups are about none of a table's.
+            let here = if leads.is_empty() { None } else { table.here.as_ref() };
+            let rows = here.into_iter().flat_map(|content| &content.rows);
             rows.filter(move |(_, value)| leads.contains(value)).filter_map(|(key, _)| row_prefix(key).ok())
         })
     }
@@ -223,10 +229,6 @@ impl Table {
         changed.extend(gone.chain(new).filter_map(|key| row_prefix(key).ok()));
         self.routes.clear();
         learn(&mut self.routes, after.values());
-    }
-
-    fn route(&self, value: &Arc<[u8]>) -> Option<&Route> {
-        self.routes.get(value)
     }
 }
 

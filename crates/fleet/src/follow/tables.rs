@@ -70,7 +70,7 @@ impl Fetcher {
 
 /// Fetches what is wanted, for ever.
 pub(super) async fn load(shared: &Shared) {
-    let mut pause = PAUSE.0;
+    let (mut pause, mut said) = (PAUSE.0, String::new());
     let mut kept = BTreeSet::new();
     loop {
         let wanted = shared.agent.borrow().wanted_tables();
@@ -85,11 +85,16 @@ pub(super) async fn load(shared: &Shared) {
         match rows(shared, first).await {
             Ok(rows) => {
                 info!("table {}: {} rows are here", first.table, rows.len());
-                pause = PAUSE.0;
+                (pause, said) = (PAUSE.0, String::new());
                 shared.tell(|agent, now| agent.table(now, first, Ok(rows)));
             }
             Err(why) => {
-                warn!("table {}: {why}; trying again", first.table);
+                let text = format!("table {}: {why}; trying again", first.table);
+                // Not the same line every few seconds.
+                if text != said {
+                    warn!("{text}");
+                    said = text;
+                }
                 shared.tell(|agent, now| agent.table(now, first, Err(why)));
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(PAUSE.1);

@@ -120,7 +120,7 @@ impl TableCommand {
             TableCommand::Show { table } => return Ok(Ready::Show(table)),
             TableCommand::Drop { table } => TableWrite::Drop(table),
             TableCommand::Load { table, file } => TableWrite::Load(table, rules(&file)?),
-            TableCommand::Change { table, file } => TableWrite::Change(table, changes(&file)?),
+            TableCommand::Change { table, file } => TableWrite::Change(table, rows(&file, true)?),
             TableCommand::Add { table, prefix, group, no_inherit, capture } => {
                 let route = Route { group, inherit: !no_inherit, capture };
                 TableWrite::Change(table, vec![(prefix.value().into(), Some(route.encode().into()))])
@@ -185,8 +185,10 @@ fn opened(path: &Path) -> anyhow::Result<Box<dyn BufRead>> {
     Ok(Box::new(BufReader::with_capacity(1 << 20, file)))
 }
 
-/// A line: a prefix, and its route. `None`: it is removed.
-fn row(text: &str, may_remove: bool) -> anyhow::Result<(Box<[u8]>, Option<Vec<u8>>)> {
+/// A prefix and its encoded route. `None`: it is removed.
+type Line = (Box<[u8]>, Option<Vec<u8>>);
+
+fn row(text: &str, may_remove: bool) -> anyhow::Result<Line> {
     let mut words = text.split_ascii_whitespace();
     let first = words.next().unwrap_or_default();
     let name = |text: &str| parse_name(text).map_err(anyhow::Error::msg);
@@ -206,8 +208,8 @@ fn row(text: &str, may_remove: bool) -> anyhow::Result<(Box<[u8]>, Option<Vec<u8
     Ok((name(first)?.value().into(), Some(route.encode())))
 }
 
-/// All lines of a file. The last line about a prefix counts, unless it must be the only one.
-fn rows(file: &Path, may_remove: bool) -> anyhow::Result<BTreeMap<Box<[u8]>, Option<Arc<[u8]>>>> {
+/// All lines of a file, sorted by prefix. Each prefix is in one line.
+fn rows(file: &Path, may_remove: bool) -> anyhow::Result<Vec<RowChange>> {
     let (mut rows, mut values) = (BTreeMap::new(), BTreeMap::<Vec<u8>, Arc<[u8]>>::new());
     each_line(&mut opened(file)?, file, &mut |text| {
         let (key, value) = row(text, may_remove)?;
@@ -217,15 +219,11 @@ fn rows(file: &Path, may_remove: bool) -> anyhow::Result<BTreeMap<Box<[u8]>, Opt
         Ok(())
     })
     .map_err(|error| Failure::new(exit::USAGE, format!("{error:#}")))?;
-    Ok(rows)
+    Ok(rows.into_iter().collect())
 }
 
 fn rules(file: &Path) -> anyhow::Result<Rows> {
     Ok(rows(file, false)?.into_iter().filter_map(|(key, value)| Some((key, value?))).collect())
-}
-
-fn changes(file: &Path) -> anyhow::Result<Vec<RowChange>> {
-    Ok(rows(file, true)?.into_iter().collect())
 }
 
 /// Lists tables.
@@ -286,8 +284,10 @@ mod tests {
             rows(&path, may_remove).map_err(|error| error.to_string())
         };
         let good = read("# c\n/a west\n/b east --capture --no-inherit\n- /c\n", true).expect("good");
-        let values: Vec<_> =
-            good.values().map(|value| value.as_deref().map(|value| Route::decode(value).expect("a route"))).collect();
+        let values: Vec<_> = good
+            .iter()
+            .map(|(_, value)| value.as_deref().map(|value| Route::decode(value).expect("a route")))
+            .collect();
         let route = |group: &str, inherit, capture| Some(Route { group: group.parse().unwrap(), inherit, capture });
         assert_eq!(values, [route("west", true, false), route("east", false, true), None]);
         for (text, part) in [

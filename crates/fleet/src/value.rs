@@ -11,7 +11,6 @@ use thiserror::Error;
 
 use crate::label::Label;
 use crate::table::content::State;
-use crate::table::delta::DELTA_BYTES_MAX;
 use crate::table::{Digest, Rows};
 
 /// Longest value, in bytes.
@@ -162,8 +161,6 @@ pub struct Strategy {
 
 /// Most deltas of a table that no manifest has.
 pub const DELTAS_MAX: u64 = 64;
-/// Most bytes of a key's value: that of a delta.
-pub const DELTA_VALUE_BYTES_MAX: usize = DELTA_BYTES_MAX;
 
 /// What the rows of a table are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -24,6 +24,9 @@ const ASK_NOBODY: [&str; 13] = [
     "man",
 ];
 
+/// A part of one of these commands that asks one.
+const ASKING_PART: (&str, &str) = ("fleet", "serve");
+
 /// The whole command line. Each command that asks a router has `--transport`.
 pub fn command() -> clap::Command {
     let command = Cli::command();
@@ -31,7 +34,9 @@ pub fn command() -> clap::Command {
     let Some(transport) = transport.map(|transport| transport.global(true)) else { return command };
     let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
     let asking = names.into_iter().filter(|name| !ASK_NOBODY.contains(&name.as_str()));
-    asking.fold(command, |command, name| command.mut_subcommand(name, |sub| sub.arg(transport.clone())))
+    let command = asking.fold(command, |command, name| command.mut_subcommand(name, |sub| sub.arg(transport.clone())));
+    let (name, part) = ASKING_PART;
+    command.mut_subcommand(name, |sub| sub.mut_subcommand(part, |part| part.arg(transport)))
 }
 
 /// Parses a command line that is [`in_usual_order`].
@@ -40,6 +45,7 @@ pub fn parse(line: &[OsString]) -> clap::error::Result<(Cli, Connection)> {
     let connection = Connection { transport: transport(&matches) };
     if let Some((name, _)) = matches.subcommand().filter(|(name, _)| ASK_NOBODY.contains(name))
         && connection.transport.is_some()
+        && matches.subcommand().and_then(|(_, sub)| sub.subcommand_name()).map(|part| (name, part)) != Some(ASKING_PART)
     {
         let message = format!("byname {name} asks no router: it has no --transport");
         return Err(command().error(ErrorKind::UnknownArgument, message));
@@ -107,11 +113,17 @@ mod tests {
             "byname status --transport tcp://h",
             "byname face show 5 --transport tcp://h",
             "byname ping /a --transport tcp://h",
+            "byname fleet serve --transport tcp://h",
         ] {
             assert_eq!(transport(line).unwrap().as_deref(), Some("tcp://h"), "{line}");
         }
         assert_eq!(transport("byname status").unwrap(), None);
-        for line in ["byname run --transport tcp://h", "byname --transport tcp://h check", "byname run --json"] {
+        for line in [
+            "byname run --transport tcp://h",
+            "byname --transport tcp://h check",
+            "byname run --json",
+            "byname fleet status --transport tcp://h",
+        ] {
             assert!(transport(line).is_err(), "{line}");
         }
         let names: Vec<String> = command().get_subcommands().map(|sub| sub.get_name().to_owned()).collect();

@@ -298,7 +298,7 @@ fn carry_out(command: Command, connection: &Connection) -> anyhow::Result<u8> {
         Command::Switch(args) => switch::run(args),
         Command::SwitchController(args) => switch::run_controller(args),
         Command::Agent(args) => fleet::run_agent(args, connection),
-        Command::Fleet(args) => fleet::run(args),
+        Command::Fleet(args) => fleet::run(args, connection),
         Command::Gribi(args) => gribi::run(args, connection),
         Command::Completions(args) => reference::completions(args),
         Command::Man(args) => reference::man(args),

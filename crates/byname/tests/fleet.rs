@@ -93,7 +93,8 @@ impl Etcd {
 
     fn try_fleet(&self, line: &str) -> Done {
         let output = Command::new(PROGRAM)
-            .args(["fleet", "--etcd", &self.url()])
+            .args(["fleet", "--etcd", &self.url(), "--chunks"])
+            .arg(self.chunks())
             .args(line.split(' '))
             .stdin(Stdio::null())
             .output()
@@ -103,6 +104,18 @@ impl Etcd {
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         }
+    }
+
+    /// Chunks of the writer.
+    fn chunks(&self) -> PathBuf {
+        self.folder.path().join("chunks")
+    }
+
+    /// A file with these lines.
+    fn file(&self, lines: &str) -> PathBuf {
+        let path = self.folder.path().join("lines");
+        std::fs::write(&path, lines).expect("write");
+        path
     }
 
     fn load(&self, lines: &str) -> String {
@@ -140,12 +153,20 @@ struct Agent {
 
 impl Agent {
     fn start(etcd: &Etcd, router: &Router, node: &str) -> Agent {
+        Agent::start_with(etcd, router, node, &[])
+    }
+
+    fn start_with(etcd: &Etcd, router: &Router, node: &str, more: &[&str]) -> Agent {
         let log = router.path("agent.log");
         let file = File::options().create(true).append(true).open(&log).expect("log");
         let process = Command::new(PROGRAM)
             .args(["agent", "--node", node, "--etcd", &etcd.url(), "--transport", &router.transport()])
             .arg("--state")
             .arg(router.path("agent.json"))
+            .arg("--chunks")
+            .arg(router.path("agent.chunks"))
+            .args(["--network", "/net"])
+            .args(more)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(file)
@@ -396,6 +417,137 @@ fn compaction_and_a_damaged_value_lead_to_the_head_and_to_nothing() {
     fleet.etcd.fleet("route remove /b");
     fleet.etcd.wait_current(&NAMES);
     assert_eq!(fleet.routes(0), [""; 0]);
+}
+
+/// `byname fleet serve` at a router.
+struct Server(Child);
+
+impl Server {
+    fn start(etcd: &Etcd, router: &Router) -> Server {
+        let process = Command::new(PROGRAM)
+            .args(["fleet", "serve", "--network", "/net", "--transport", &router.transport(), "--chunks"])
+            .arg(etcd.chunks())
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("start the server");
+        Server(process)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Rules of a table, without those of `step` that leave `rest`.
+fn rules(count: usize, step: usize, rest: usize) -> String {
+    (0..count).filter(|n| n % step != rest).map(|n| format!("/table/{n} to-2\n")).collect()
+}
+
+#[test]
+fn tables_travel_as_chunks_through_the_routers() {
+    const RULES: usize = 30_000;
+    let Some(mut fleet) = Fleet::start() else { return };
+    let of = |etcd: &Etcd, node: &str, what: &str| etcd.node(node).and_then(|node| node[what].as_u64()).unwrap_or(0);
+    // Chunks are at r1. r3 asks r2, which asks r1.
+    fleet.etcd.load(
+        "group set chunks r2 to-r1:0\ngroup set chunks r3 to-r2:0\nroute add /net/32=fleet chunks\n\
+         route add /table/7 to-3\n",
+    );
+    let server = Server::start(&fleet.etcd, &fleet.routers[0]);
+    let file = fleet.etcd.file(&rules(RULES, 3, 0));
+    let said = fleet.etcd.fleet(&format!("table load world {}", file.display()));
+    assert!(said.starts_with("table world: 20000 rules, ") && said.contains(" chunks, "), "{said}");
+    fleet.etcd.wait_current(&NAMES);
+    // r1 has two ways, r2 none, and r3 one; with the rule that is a key of its own, and the way to chunks.
+    assert_eq!(of(&fleet.etcd, "r1", "routes"), 2 * 20_000 - 1);
+    assert_eq!((of(&fleet.etcd, "r2", "routes"), of(&fleet.etcd, "r3", "routes")), (1, 20_000));
+    let three = fleet.port(2);
+    let ways = |fleet: &Fleet, prefix: &str| -> Vec<String> {
+        fleet.routes(0).into_iter().filter(|route| route.starts_with(&format!("{prefix} "))).collect()
+    };
+    assert_eq!(ways(&fleet, "/table/7"), [format!("/table/7 {three} 5")], "its own key goes before the table");
+    assert_eq!(ways(&fleet, "/table/4").len(), 2);
+    assert!(fleet.etcd.fleet("table list").starts_with("world  epoch 1, 0 deltas after manifest "));
+
+    // Changes are deltas, and need no chunks.
+    let fetched = of(&fleet.etcd, "r2", "chunks_fetched");
+    assert!(fetched > 4, "{fetched}");
+    assert!(fleet.etcd.fleet("table add world /new/rule to-3").contains("1 delta"));
+    fleet.etcd.fleet("table remove world /table/1 /table/2");
+    fleet.etcd.wait_current(&NAMES);
+    assert_eq!(ways(&fleet, "/new/rule"), [format!("/new/rule {three} 5")]);
+    assert_eq!((ways(&fleet, "/table/1"), ways(&fleet, "/table/2")), (vec![], vec![]));
+    assert_eq!(of(&fleet.etcd, "r2", "chunks_fetched"), fetched);
+    let shown = fleet.etcd.fleet("table show world");
+    assert_eq!(shown.lines().count(), 20_000 - 2 + 1);
+
+    // One node is away, and the table is loaded again with one rule less. It fetches what differs.
+    fleet.agents[2].kill();
+    let file = fleet.etcd.file(&shown.replace("/table/4 to-2\n", ""));
+    fleet.etcd.fleet(&format!("table load world {}", file.display()));
+    fleet.agents[2] = Agent::start(&fleet.etcd, &fleet.routers[2], "r3");
+    fleet.etcd.wait_current(&NAMES);
+    // The manifest, and the chunks of the four rules that differ.
+    let again = of(&fleet.etcd, "r3", "chunks_fetched");
+    assert!((2..=1 + 4).contains(&again) && again < fetched, "{again}, before {fetched}");
+    assert_eq!((of(&fleet.etcd, "r3", "routes"), ways(&fleet, "/table/4")), (20_000 - 3, vec![]));
+
+    // Nobody has the chunks: all nodes keep what they have, and say what they wait for.
+    drop(server);
+    let file = fleet.etcd.file("/other to-3\n");
+    let said = fleet.etcd.fleet(&format!("--patience 1 table load world {}", file.display()));
+    assert!(said.contains("0 of 3 live nodes have it") && said.contains("table world: "), "{said}");
+    assert_eq!(of(&fleet.etcd, "r1", "routes"), 2 * (20_000 - 3));
+    let _server = Server::start(&fleet.etcd, &fleet.routers[0]);
+    fleet.etcd.wait_current(&NAMES);
+    assert_eq!(fleet.routes(0), [format!("/other {three} 5"), format!("/table/7 {three} 5")]);
+
+    // Mistakes are explained.
+    let bad = fleet.etcd.file("/a to-2\n/a to-3\n");
+    for (line, code, part) in [
+        (format!("table load world {}", bad.display()), 2, "line 2: another line has the same prefix"),
+        ("table add no-such /a to-2".to_owned(), 1, "the fleet has no table no-such"),
+        ("table drop no-such".to_owned(), 1, "the fleet has no table no-such"),
+        ("table show no-such".to_owned(), 1, "the fleet has no table no-such"),
+    ] {
+        let done = fleet.etcd.try_fleet(&line);
+        assert_eq!(done.code, code, "{line}: {}", done.stderr);
+        assert!(done.stderr.contains(part), "{line}: {}", done.stderr);
+    }
+    fleet.etcd.fleet("table drop world");
+    fleet.etcd.wait_current(&NAMES);
+    assert_eq!(fleet.routes(0), [format!("/table/7 {three} 5")]);
+}
+
+#[test]
+fn agents_take_chunks_from_folders_and_serve_them_and_deltas_become_manifests() {
+    let Some(mut fleet) = Fleet::start() else { return };
+    // Only r1's agent sees the writer's folder. Others fetch from it.
+    fleet.agents[0].kill();
+    let folder = fleet.etcd.chunks().display().to_string();
+    fleet.agents[0] = Agent::start_with(&fleet.etcd, &fleet.routers[0], "r1", &["--chunks-from", &folder]);
+    fleet.etcd.load("group set chunks r2 to-r1:0\ngroup set chunks r3 to-r1:0\nroute add /net/32=fleet chunks\n");
+    let file = fleet.etcd.file(&rules(100, 100, 0));
+    fleet.etcd.fleet(&format!("table load world {}", file.display()));
+    fleet.etcd.wait_current(&NAMES);
+    for number in 0..66 {
+        fleet.etcd.fleet(&format!("--patience 0 table add world /later/{number} to-2"));
+    }
+    fleet.etcd.wait_current(&NAMES);
+    assert!(fleet.etcd.fleet("table list").starts_with("world  epoch 1, 2 deltas after manifest "));
+    assert_eq!(fleet.routes(2).len(), 1 + 99 + 66);
+    // A node that comes back with nothing.
+    fleet.agents[2].kill();
+    std::fs::remove_dir_all(fleet.routers[2].path("agent.chunks")).expect("remove");
+    fleet.agents[2] = Agent::start(&fleet.etcd, &fleet.routers[2], "r3");
+    fleet.etcd.wait_current(&NAMES);
+    assert_eq!(fleet.routes(2).len(), 1 + 99 + 66);
+    let node = fleet.etcd.node("r3").expect("r3");
+    assert_eq!((&node["tables"]["world"]["sequence"], &node["chunks_fetched"]), (&66.into(), &2.into()), "{node}");
 }
 
 #[test]

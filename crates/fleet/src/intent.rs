@@ -1,6 +1,9 @@
 //! The intent of a fleet, as one node needs it: a copy of the keys below `want/`.
 //!
-//! Routes are kept for all nodes, since they are the same everywhere. Links and groups are kept for this node only.
+//! Routes are kept for all nodes, since they are the same everywhere. Links and groups are kept for this node only. Routes of
+//! tables are those of prefixes that have no key of their own.
+
+mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +12,10 @@ use byname_wire::Name;
 
 use crate::key::{BadKey, Key, Space};
 use crate::label::Label;
-use crate::value::{BadValue, Down, Group, Head, Link, Nexthop, Route, Settled, Strategy, Value};
+use crate::table::{Digest, Rows};
+use crate::value::{BadValue, Down, Group, Head, Link, Nexthop, Route, Settled, Strategy, TableReport, Value};
+use tables::Tables;
+pub use tables::{TABLES_MAX, Wanted};
 
 /// Bits of a route's flags, as in the management protocol.
 const INHERIT: u64 = byname_mgmt::route_flags::CHILD_INHERIT;
@@ -66,6 +72,7 @@ pub struct Intent {
     groups: BTreeMap<Label, GroupHere>,
     routes: BTreeMap<Name, Route>,
     strategies: BTreeMap<Name, Name>,
+    tables: Tables,
     /// Keys that cannot be read, and why.
     damaged: BTreeMap<Vec<u8>, String>,
     /// Whether there were more keys than there may be. Some are missing here then.
@@ -86,14 +93,51 @@ impl Intent {
             groups: BTreeMap::new(),
             routes: BTreeMap::new(),
             strategies: BTreeMap::new(),
+            tables: Tables::default(),
             damaged: BTreeMap::new(),
             too_many: false,
         }
     }
 
-    /// Forgets all keys.
+    /// Forgets all keys. Rows of tables are kept until [`Intent::advance`]: most are those that the next keys speak of.
     pub fn clear(&mut self) {
-        *self = Intent::new(self.space.clone(), self.node.clone(), self.keys_max);
+        let mut tables = std::mem::take(&mut self.tables);
+        tables.clear();
+        *self = Intent { tables, ..Intent::new(self.space.clone(), self.node.clone(), self.keys_max) };
+    }
+
+    /// Brings tables to what their heads say, after keys have changed.
+    pub fn advance(&mut self, touched: &mut Touched) {
+        let mut changed = BTreeSet::new();
+        self.tables.advance(&mut changed);
+        touched.subjects.extend(changed.into_iter().map(Subject::Routes));
+    }
+
+    /// Manifests that must be fetched. The intent is held until they are here.
+    pub fn wanted(&self) -> impl Iterator<Item = Wanted> {
+        self.tables.wanted()
+    }
+
+    /// A manifest that was wanted is here, with all rows of its chunks.
+    pub fn loaded(&mut self, wanted: &Wanted, rows: Rows, touched: &mut Touched) {
+        let mut changed = BTreeSet::new();
+        self.tables.loaded(wanted, rows, &mut changed);
+        touched.subjects.extend(changed.into_iter().map(Subject::Routes));
+    }
+
+    /// Why a manifest that is wanted is not here yet.
+    pub fn not_loaded(&mut self, wanted: &Wanted, why: String) {
+        self.tables.not_loaded(wanted, why);
+    }
+
+    /// Names of the manifests of all tables.
+    pub fn manifests(&self) -> impl Iterator<Item = Digest> {
+        self.tables.manifests()
+    }
+
+    /// How far this node is with each table.
+    pub fn tables(&self) -> BTreeMap<String, TableReport> {
+        self.tables.report()
     }
 
     /// Why this intent must not be applied.
@@ -108,7 +152,10 @@ impl Intent {
             };
             return Some(format!("{}: {why}{others}", key.escape_ascii()));
         }
-        (!self.has_head).then(|| "there is no intent yet: want/head does not exist".to_owned())
+        if !self.has_head {
+            return Some("there is no intent yet: want/head does not exist".to_owned());
+        }
+        self.tables.waits().map(|(table, why)| format!("table {table}: {why}"))
     }
 
     /// Whether an intent exists.
@@ -161,6 +208,8 @@ impl Intent {
                 self.strategies.remove(&prefix);
                 touched.subjects.insert(Subject::Strategy(prefix));
             }
+            Key::Table(table) => self.tables.delete_head(&table),
+            Key::Delta { table, sequence } => self.tables.delete_delta(&table, sequence),
         }
     }
 
@@ -206,6 +255,8 @@ impl Intent {
                     touched.subjects.insert(Subject::Strategy(prefix));
                 }
             }
+            Key::Table(table) => self.too_many |= !self.tables.set_head(table, value)?,
+            Key::Delta { table, sequence } => self.too_many |= !self.tables.set_delta(table, sequence, value)?,
         }
         Ok(())
     }
@@ -213,7 +264,7 @@ impl Intent {
     fn has_room(&self) -> bool {
         // A group may exist for its prefixes alone, so these count twice. That is on the safe side.
         let kept = self.links.len() + self.down.len() + self.routes.len() + self.strategies.len() + self.damaged.len();
-        kept + self.groups.len() < self.keys_max
+        kept + self.groups.len() + self.tables.keys() < self.keys_max
     }
 
     /// Whether there is room for one more key. If not, the intent is held.
@@ -227,6 +278,7 @@ impl Intent {
         let here = self.groups.entry(group.clone()).or_default();
         here.nexthops = nexthops;
         touched.subjects.extend(here.prefixes.iter().cloned().map(Subject::Routes));
+        touched.subjects.extend(self.tables.prefixes_to(|to| *to == group).map(Subject::Routes));
         self.forget_group(&group);
     }
 
@@ -256,14 +308,17 @@ impl Intent {
 
     fn touch_link(&self, link: &Label, touched: &mut Touched) {
         touched.links.extend(self.links.get(link).cloned());
-        for here in self.groups.values().filter(|here| here.nexthops.iter().any(|nexthop| nexthop.link == *link)) {
+        let uses = |here: &GroupHere| here.nexthops.iter().any(|nexthop| nexthop.link == *link);
+        for here in self.groups.values().filter(|here| uses(here)) {
             touched.subjects.extend(here.prefixes.iter().cloned().map(Subject::Routes));
         }
+        let of_tables = self.tables.prefixes_to(|group| self.groups.get(group).is_some_and(uses));
+        touched.subjects.extend(of_tables.map(Subject::Routes));
     }
 
     /// The routes that this node should have for a prefix. Links that have failed are left out, unless all have.
     pub fn routes_of(&self, prefix: &Name) -> Routes {
-        let Some(route) = self.routes.get(prefix) else { return Routes::new() };
+        let Some(route) = self.routes.get(prefix).or_else(|| self.tables.route(prefix)) else { return Routes::new() };
         let Some(here) = self.groups.get(&route.group) else { return Routes::new() };
         let flags = if route.inherit { INHERIT } else { 0 } | if route.capture { CAPTURE } else { 0 };
         let mut routes = Routes::new();
@@ -299,7 +354,8 @@ impl Intent {
     /// All that the intent speaks of.
     pub fn subjects(&self) -> impl Iterator<Item = Subject> {
         let routes = self.routes.keys().cloned().map(Subject::Routes);
-        routes.chain(self.strategies.keys().cloned().map(Subject::Strategy))
+        let of_tables = self.tables.prefixes_to(|_| true).map(Subject::Routes);
+        routes.chain(of_tables).chain(self.strategies.keys().cloned().map(Subject::Strategy))
     }
 
     /// Number of links that groups name and that this node does not have.

@@ -51,6 +51,15 @@ pub enum Key {
     Route(Name),
     /// Strategy of a prefix.
     Strategy(Name),
+    /// Which state a table has.
+    Table(Label),
+    /// Changes of a table.
+    Delta {
+        /// The table.
+        table: Label,
+        /// Number of the delta, from 1.
+        sequence: u64,
+    },
 }
 
 /// A key that is not of the intent.
@@ -138,6 +147,7 @@ impl Space {
             ("groups", _) => two().map(|(group, node)| Key::Group { group, node }),
             ("routes", _) => prefix_of(&rest["routes".len()..]).map(Key::Route),
             ("strategies", _) => prefix_of(&rest["strategies".len()..]).map(Key::Strategy),
+            ("tables", _) => table_key(of),
             _ => Err(BadKey::Unknown),
         }
     }
@@ -153,8 +163,21 @@ impl fmt::Display for Key {
             Key::Group { group, node } => write!(f, "groups/{group}/{node}"),
             Key::Route(prefix) => write!(f, "routes{prefix}"),
             Key::Strategy(prefix) => write!(f, "strategies{prefix}"),
+            Key::Table(table) => write!(f, "tables/{table}/head"),
+            // Keys are in the order of the deltas.
+            Key::Delta { table, sequence } => write!(f, "tables/{table}/deltas/{sequence:020}"),
         }
     }
+}
+
+fn table_key(of: &str) -> Result<Key, BadKey> {
+    let (table, rest) = of.split_once('/').ok_or(BadKey::Unknown)?;
+    if rest == "head" {
+        return Ok(Key::Table(table.parse()?));
+    }
+    let digits = rest.strip_prefix("deltas/").filter(|digits| digits.len() == 20).ok_or(BadKey::Unknown)?;
+    let sequence = if digits.bytes().all(|digit| digit.is_ascii_digit()) { digits.parse().ok() } else { None };
+    Ok(Key::Delta { table: table.parse()?, sequence: sequence.ok_or(BadKey::Unknown)? })
 }
 
 /// Accepts one spelling only, so that no prefix has two keys.
@@ -191,6 +214,8 @@ mod tests {
         keys.push(Key::Link { node: label("r1"), link: label("to-r2") });
         keys.push(Key::Down { node: label("r1"), link: label("to-r2") });
         keys.push(Key::Group { group: label("west"), node: label("r1") });
+        keys.push(Key::Table(label("video")));
+        keys.extend([0, 1, u64::MAX].map(|sequence| Key::Delta { table: label("video"), sequence }));
         for prefix in ["/", "/a/b", "/%00/%2F/%C3%A4", "/a/32=fleet/v=3", "/..."] {
             keys.push(Key::Route(prefix.parse().unwrap()));
             keys.push(Key::Strategy(prefix.parse().unwrap()));
@@ -204,10 +229,16 @@ mod tests {
     #[test]
     fn other_keys_are_refused() {
         let decode = |text: &str| space().decode(format!("/byname/main/want/{text}").as_bytes());
-        for unknown in ["", "x", "heads", "head/", "settled/x", "links", "links/r1", "tables/t/head", "routesx"] {
+        for unknown in ["", "x", "heads", "head/", "settled/x", "links", "links/r1", "routesx"] {
             assert_eq!(decode(unknown), Err(BadKey::Unknown), "{unknown}");
         }
-        for label in ["links/r1/A", "down//x", "groups/west/r1/x", "links/../x"] {
+        let long = format!("tables/t/deltas/{}", "9".repeat(20));
+        for unknown in
+            ["tables/t", "tables/t/heads", "tables/t/deltas/1", "tables/t/deltas/+0000000000000000001", &long]
+        {
+            assert_eq!(decode(unknown), Err(BadKey::Unknown), "{unknown}");
+        }
+        for label in ["tables/T/head", "links/r1/A", "down//x", "groups/west/r1/x", "links/../x"] {
             assert_eq!(decode(label), Err(BadKey::Label(BadLabel)), "{label}");
         }
         // Two spellings of one name.

@@ -7,6 +7,7 @@ pub mod follow;
 pub mod intent;
 pub mod key;
 pub mod label;
+pub mod table;
 pub mod value;
 pub mod writer;
 

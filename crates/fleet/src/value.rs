@@ -2,12 +2,16 @@
 //!
 //! An agent must not misread an intent, so it refuses fields that it does not know. It then holds what it has.
 
+use std::collections::BTreeMap;
+
 use byname_wire::Name;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::label::Label;
+use crate::table::content::State;
+use crate::table::{Digest, Rows};
 
 /// Longest value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 64 << 10;
@@ -39,6 +43,17 @@ pub enum BadValue {
     /// A strategy's name is not one.
     #[error("{0:?} is no name of a strategy")]
     Strategy(String),
+    /// A table's deltas are too many, or end before they begin.
+    #[error("a table has deltas {base} to {last}; there may be {DELTAS_MAX} at a time")]
+    Deltas {
+        /// The manifest has all up to this one.
+        base: u64,
+        /// The last one.
+        last: u64,
+    },
+    /// A row of a table is not what its kind says.
+    #[error("a row of the table cannot be read: {0}")]
+    Row(String),
 }
 
 /// The value of a key, with the conditions on it.
@@ -144,6 +159,100 @@ pub struct Strategy {
     pub strategy: String,
 }
 
+/// Most deltas of a table that no manifest has.
+pub const DELTAS_MAX: u64 = 64;
+
+/// What the rows of a table are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TableKind {
+    /// The key is the TLV-VALUE of a prefix, and the value is a [`Route`].
+    Routes,
+}
+
+/// `want/tables/TABLE/head`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableHead {
+    /// What the rows are.
+    pub kind: TableKind,
+    /// Counts whole tables that were loaded.
+    pub epoch: u64,
+    /// Name of the manifest.
+    #[serde(with = "digest_text")]
+    pub manifest: Digest,
+    /// The manifest has all deltas up to this one.
+    pub base: u64,
+    /// The state that the manifest has.
+    #[serde(with = "digest_text")]
+    pub base_state: Digest,
+    /// The last delta.
+    pub last: u64,
+    /// The state after it.
+    #[serde(with = "digest_text")]
+    pub state: Digest,
+}
+
+impl TableHead {
+    /// The state that a node should have.
+    pub fn state(&self) -> State {
+        State { epoch: self.epoch, sequence: self.last, digest: self.state }
+    }
+
+    /// The state of the manifest.
+    pub fn base_state(&self) -> State {
+        State { epoch: self.epoch, sequence: self.base, digest: self.base_state }
+    }
+}
+
+impl Value for TableHead {
+    fn check(&self) -> Result<(), BadValue> {
+        let TableHead { base, last, .. } = *self;
+        let good = base <= last && last - base <= DELTAS_MAX && (base != last || self.base_state == self.state);
+        if good { Ok(()) } else { Err(BadValue::Deltas { base, last }) }
+    }
+}
+
+/// Reads rows of a table of routes.
+///
+/// # Errors
+/// A key is no name, or a value no route.
+pub fn check_rows(rows: &Rows) -> Result<(), BadValue> {
+    // There are few different values.
+    let mut known: std::collections::BTreeSet<&[u8]> = std::collections::BTreeSet::new();
+    for (key, value) in rows {
+        row_prefix(key)?;
+        if !known.contains(&value[..]) {
+            Route::decode(value)?;
+            known.insert(value);
+        }
+    }
+    Ok(())
+}
+
+/// The prefix of a row.
+///
+/// # Errors
+/// It is no name.
+pub fn row_prefix(key: &[u8]) -> Result<Name, BadValue> {
+    let name = byname_wire::NameRef::new(key).map_err(|error| BadValue::Row(error.to_string()))?;
+    Ok(name.to_name())
+}
+
+/// How far a node is with a table.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TableReport {
+    /// Epoch of what it has.
+    pub epoch: u64,
+    /// The last delta that it has.
+    pub sequence: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Why it does not have what the head says.
+    pub waits: Option<String>,
+}
+
 /// `nodes/NODE`: what an agent reports. Later versions may report more.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -176,6 +285,10 @@ pub struct Report {
     pub drift: u64,
     /// How often the agent has read the whole intent.
     pub reads: u64,
+    /// How far it is with each table.
+    pub tables: BTreeMap<String, TableReport>,
+    /// Chunks and manifests that it has fetched from others.
+    pub chunks_fetched: u64,
 }
 
 impl Value for Head {
@@ -220,6 +333,21 @@ impl Strategy {
     }
 }
 
+/// Digests as text.
+mod digest_text {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    use crate::table::Digest;
+
+    pub fn serialize<S: Serializer>(digest: &Digest, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(digest)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Digest, D::Error> {
+        String::deserialize(from)?.parse().map_err(de::Error::custom)
+    }
+}
+
 /// Labels as text.
 mod label_text {
     use serde::{Deserialize, Deserializer, Serializer, de};
@@ -245,6 +373,14 @@ mod tests {
         assert_eq!(Group::decode(&group.encode()), Ok(group));
         let route = Route { group: "west".parse().unwrap(), inherit: true, capture: false };
         assert_eq!(Route::decode(&route.encode()), Ok(route));
+        let (base_state, state) = (Digest::of(b"base"), Digest::of(b"state"));
+        let kind = TableKind::Routes;
+        let head = TableHead { kind, epoch: 7, manifest: Digest::of(b"m"), base: 3, base_state, last: 67, state };
+        assert_eq!(TableHead::decode(&head.encode()).as_ref(), Ok(&head));
+        for (base, last) in [(4, 3), (3, 68), (67, 67)] {
+            let head = TableHead { base, last, ..head.clone() };
+            assert_eq!(TableHead::decode(&head.encode()), Err(BadValue::Deltas { base, last }));
+        }
     }
 
     #[test]

@@ -3,6 +3,9 @@
 //! A writer creates the key `leader`, with a lease. Each of its transactions has the condition that this very key still exists:
 //! its create revision fences off writers whose lease has ended.
 
+mod tables;
+
+use std::io;
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
@@ -11,7 +14,8 @@ use crate::etcd::messages::{Compare, RequestOp, Response, TxnRequest, delete, pu
 use crate::etcd::{Connection, EtcdError, Lease};
 use crate::key::{Key, Space};
 use crate::label::Label;
-use crate::value::{FORMAT, Head, Report, Settled, Value};
+use crate::table::{BadTable, Digest};
+use crate::value::{BadValue, FORMAT, Head, Report, Settled, Value};
 
 /// Lease of `leader`.
 const LEASE: Duration = Duration::from_secs(10);
@@ -41,6 +45,44 @@ pub enum WriteError {
         LEASE.as_secs()
     )]
     Fenced,
+    /// There is no such table.
+    #[error("the fleet has no table {0}: load one by `byname fleet table load {0} FILE`")]
+    NoTable(Label),
+    /// The table's head or a delta cannot be read.
+    #[error("the table {table} is damaged ({reason}): load it again by `byname fleet table load {table} FILE`")]
+    Damaged {
+        /// The table.
+        table: Label,
+        /// The reason.
+        reason: String,
+    },
+    /// A chunk of the table is not in the writer's folder.
+    #[error(
+        "chunk {digest} of the table {table} is not in {folder}: run this with the --chunks of the command that \
+         loaded the table, or load it again"
+    )]
+    NoChunk {
+        /// The table.
+        table: Label,
+        /// The chunk.
+        digest: Digest,
+        /// The folder.
+        folder: String,
+    },
+    /// The folder of chunks cannot be used.
+    #[error("the folder {folder}: {error}")]
+    Folder {
+        /// The folder.
+        folder: String,
+        /// The reason.
+        error: io::Error,
+    },
+    /// The table is too large.
+    #[error("the table: {0}")]
+    Table(#[from] BadTable),
+    /// A row is none.
+    #[error(transparent)]
+    Row(#[from] BadValue),
 }
 
 /// One change of the intent.
@@ -51,6 +93,8 @@ pub struct Write {
     /// Its value. `None` deletes the key.
     pub value: Option<Vec<u8>>,
 }
+
+pub use tables::{TableChanged, read_table, table_heads};
 
 /// The one writer of a fleet.
 #[derive(Debug)]

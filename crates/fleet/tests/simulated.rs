@@ -8,6 +8,8 @@
 //! - An agent that says that it has applied a revision has exactly the routes that the oracle has for it.
 //! - An agent that says that it has added a revision has all routes that the oracle has for it.
 //! - A prefix that has routes in all of these revisions always has a route in the router.
+//! - A table is changed by deltas and loaded again, deltas become manifests, and chunks come late or never. The oracle knows
+//!   which rows each state of the table has.
 //! - An agent removes routes of the fleet only, and before the grace period is over only those that are not wanted in the last
 //!   revision that it knows to be settled.
 
@@ -18,7 +20,10 @@ use byname_fleet::agent::{Agent, Change, Event, Options, Ticket};
 use byname_fleet::intent::Attributes;
 use byname_fleet::key::{Key, Space};
 use byname_fleet::label::Label;
-use byname_fleet::value::{Down, Group, Head, Link, Nexthop, Route, Settled, Value};
+use byname_fleet::table::content::Content;
+use byname_fleet::table::delta::{Delta, RowChange};
+use byname_fleet::table::{Digest, Rows};
+use byname_fleet::value::{Down, Group, Head, Link, Nexthop, Route, Settled, TableHead, TableKind, Value};
 use byname_wire::Name;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -43,9 +48,50 @@ struct Etcd {
     /// What the oracle says: the tables of all nodes for each revision.
     tables: Vec<BTreeMap<&'static str, Option<Table>>>,
     compacted: usize,
+    /// Rows of the table by its state, and those of manifests by their names.
+    states: BTreeMap<Digest, Rows>,
+    manifests: BTreeMap<Digest, Rows>,
 }
 
 impl Etcd {
+    fn table_head(&self) -> Option<TableHead> {
+        let (value, _) = self.history.last().unwrap().0.get(&space().key(&Key::Table(label("t"))))?;
+        TableHead::decode(value).ok()
+    }
+
+    fn delta_keys(&self) -> Vec<Key> {
+        let keys = self.history.last().unwrap().0.keys().filter_map(|key| space().decode(key).ok());
+        keys.filter(|key| matches!(key, Key::Delta { .. })).collect()
+    }
+
+    /// A whole table, whose chunks somebody has.
+    fn load_table(&mut self, epoch: u64, state: Digest, rows: Rows, last: u64) -> Vec<(Key, Option<Vec<u8>>)> {
+        let manifest = Digest::of(format!("{}", self.manifests.len()).as_bytes());
+        self.states.insert(state, rows.clone());
+        self.manifests.insert(manifest, rows);
+        let kind = TableKind::Routes;
+        let head = TableHead { kind, epoch, manifest, base: last, base_state: state, last, state };
+        let mut changes: Vec<_> = self.delta_keys().into_iter().map(|key| (key, None)).collect();
+        changes.push((Key::Table(label("t")), Some(head.encode())));
+        changes
+    }
+
+    /// One delta more. Sometimes it gets lost.
+    fn change_table(&mut self, head: TableHead, change: RowChange, lost: bool) -> Vec<(Key, Option<Vec<u8>>)> {
+        let (delta, state) = Delta::encode(head.epoch, head.state, &[change]).remove(0);
+        let mut content = Content { state: head.state(), rows: self.states[&head.state].clone() };
+        content.apply(head.last + 1, &Delta::decode(&delta).unwrap()).unwrap();
+        assert_eq!(content.state.digest, state);
+        self.states.insert(state, content.rows);
+        let key = Key::Delta { table: label("t"), sequence: head.last + 1 };
+        let head = TableHead { last: head.last + 1, state, ..head };
+        let mut changes = vec![(Key::Table(label("t")), Some(head.encode()))];
+        if !lost {
+            changes.push((key, Some(delta)));
+        }
+        changes
+    }
+
     fn revision(&self) -> i64 {
         self.history.len() as i64 - 1
     }
@@ -98,10 +144,24 @@ impl Etcd {
         let value = |key: String| keys.get(format!("/byname/main/want/{key}").as_bytes()).map(|(value, _)| &value[..]);
         value("head".to_owned())?;
         let mut table = Table::new();
+        let mut routes = BTreeMap::new();
         for (key, (bytes, _)) in keys {
             let Some(prefix) = key.strip_prefix(b"/byname/main/want/routes") else { continue };
             let prefix: Name = std::str::from_utf8(prefix).unwrap().parse().unwrap();
-            let Ok(route) = Route::decode(bytes) else { return None };
+            routes.insert(prefix, Route::decode(bytes).ok()?);
+        }
+        if let Some(head) = value("tables/t/head".to_owned()) {
+            let head = TableHead::decode(head).unwrap();
+            // A delta that was lost: agents hold, unless they have been further already.
+            for sequence in head.base + 1..=head.last {
+                value(format!("tables/t/deltas/{sequence:020}"))?;
+            }
+            for (key, value) in &self.states[&head.state] {
+                let prefix = byname_wire::NameRef::new(key).unwrap().to_name();
+                routes.entry(prefix).or_insert_with(|| Route::decode(value).unwrap());
+            }
+        }
+        for (prefix, route) in routes {
             let Some(group) = value(format!("groups/{}/{node}", route.group)) else { continue };
             let group = Group::decode(group).unwrap();
             let ways: Vec<_> = group
@@ -149,6 +209,8 @@ struct Fleet {
     held: usize,
     reread: usize,
     settled_removals: usize,
+    fetched: usize,
+    lost_deltas: usize,
 }
 
 impl Fleet {
@@ -166,7 +228,13 @@ impl Fleet {
             alive: true,
         });
         let nothing = NODES.iter().map(|node| (*node, None)).collect();
-        let etcd = Etcd { history: vec![(Keys::new(), Vec::new())], tables: vec![nothing], compacted: 0 };
+        let etcd = Etcd {
+            history: vec![(Keys::new(), Vec::new())],
+            tables: vec![nothing],
+            compacted: 0,
+            states: BTreeMap::new(),
+            manifests: BTreeMap::new(),
+        };
         Fleet {
             rng: SmallRng::seed_from_u64(seed),
             seed,
@@ -177,6 +245,59 @@ impl Fleet {
             held: 0,
             reread: 0,
             settled_removals: 0,
+            fetched: 0,
+            lost_deltas: 0,
+        }
+    }
+
+    /// Rows of a table, of prefixes that may also have keys of their own.
+    fn row(&mut self) -> RowChange {
+        let prefix: Name = format!("/{}", 3 + self.pick(6)).parse().unwrap();
+        let group = label(["west", "east"][self.pick(2)]);
+        let route = Route { group, inherit: true, capture: false }.encode();
+        (prefix.value().into(), (self.pick(4) > 0).then(|| route.into()))
+    }
+
+    fn write_table(&mut self) {
+        let head = self.etcd.table_head();
+        let mut changes = match (self.pick(8), head) {
+            (0, Some(_)) => {
+                let mut changes: Vec<_> = self.etcd.delta_keys().into_iter().map(|key| (key, None)).collect();
+                changes.push((Key::Table(label("t")), None));
+                changes
+            }
+            // The same state in another manifest.
+            (1 | 2, Some(head)) if self.etcd.delta_keys().len() as u64 == head.last - head.base => {
+                let rows = self.etcd.states[&head.state].clone();
+                self.etcd.load_table(head.epoch, head.state, rows, head.last)
+            }
+            (3.., Some(head)) if head.last - head.base < 60 => {
+                let lost = self.pick(12) == 0;
+                self.lost_deltas += usize::from(lost);
+                let row = self.row();
+                self.etcd.change_table(head, row, lost)
+            }
+            (_, head) => {
+                let rows = (0..self.pick(6)).map(|_| self.row());
+                let rows: Rows = rows.filter_map(|(key, value)| Some((key, value?))).collect();
+                let (epoch, last) = head.map_or((1, 0), |head| (head.epoch + 1, head.last));
+                let state = Digest::of(&self.rng.random::<[u8; 32]>());
+                self.etcd.load_table(epoch, state, rows, last)
+            }
+        };
+        changes.push((Key::Head, Some(Head { format: 1, by: String::new() }.encode())));
+        self.etcd.write(changes);
+    }
+
+    /// Somebody has the chunks, or nobody answers.
+    fn fetch(&mut self, which: usize) {
+        let fails = self.pick(3) == 0;
+        let (now, manifests) = (self.now, &self.etcd.manifests);
+        let node = &mut self.nodes[which];
+        if let Some(wanted) = node.agent.wanted_tables().first().filter(|_| node.alive) {
+            let rows = if fails { Err("nobody answers".to_owned()) } else { Ok(manifests[&wanted.manifest].clone()) };
+            node.agent.table(now, wanted, rows);
+            self.fetched += usize::from(!fails);
         }
     }
 
@@ -250,7 +371,8 @@ impl Fleet {
         self.now += self.rng.random_range(0..400);
         let which = self.pick(3);
         match self.pick(60) {
-            0 | 1 => self.write(),
+            0 => self.write(),
+            1 => self.write_table(),
             2..=5 => self.settle(),
             6 => self.nodes[which].watch = None,
             7 if self.pick(4) == 0 => self.etcd.compacted = self.etcd.history.len() - 1,
@@ -273,6 +395,7 @@ impl Fleet {
             }
             11 => self.ask(which),
             12..=20 => self.watch(which),
+            21..=24 => self.fetch(which),
             _ => self.work(which),
         }
         let Fleet { nodes, etcd, seed, .. } = self;
@@ -420,6 +543,7 @@ fn check(node: &mut Node, etcd: &Etcd, seed: u64) {
 #[test]
 fn no_node_ever_has_rules_of_no_revision() {
     let (mut applied, mut held, mut reread, mut settled) = (0, 0, 0, 0);
+    let (mut fetched, mut lost) = (0, 0);
     for seed in 0..60 {
         let mut fleet = Fleet::new(seed);
         fleet.begin();
@@ -432,6 +556,10 @@ fn no_node_ever_has_rules_of_no_revision() {
         let good = Route { group: label("west"), inherit: true, capture: false }.encode();
         changes.extend((3..6).map(|prefix| (Key::Route(format!("/{prefix}").parse().unwrap()), Some(good.clone()))));
         changes.push((Key::Head, Some(Head { format: 1, by: String::new() }.encode())));
+        // And one more table, if a delta of this one was lost.
+        let epoch = fleet.etcd.table_head().map_or(1, |head| head.epoch + 1);
+        let rows: Rows = (0..4).map(|_| fleet.row()).filter_map(|(key, value)| Some((key, value?))).collect();
+        changes.extend(fleet.etcd.load_table(epoch, Digest::of(b"last"), rows, 1_000));
         let last = fleet.etcd.write(changes);
         for node in &mut fleet.nodes {
             node.alive = true;
@@ -440,6 +568,7 @@ fn no_node_ever_has_rules_of_no_revision() {
             fleet.now += 50;
             for which in 0..3 {
                 fleet.watch(which);
+                fleet.fetch(which);
                 fleet.work(which);
             }
         }
@@ -453,9 +582,12 @@ fn no_node_ever_has_rules_of_no_revision() {
         held += fleet.held;
         reread += fleet.reread;
         settled += fleet.settled_removals;
+        fetched += fleet.fetched;
+        lost += fleet.lost_deltas;
     }
     // The faults happened, and agents reached the intent in between.
     assert!(applied > 1_000 && held > 1_000 && reread > 200 && settled > 50, "{applied} {held} {reread} {settled}");
+    assert!(fetched > 500 && lost > 20, "{fetched} {lost}");
 }
 
 /// Keys and values that somebody has damaged: an agent changes nothing while there is one, does not keep more than it may, and

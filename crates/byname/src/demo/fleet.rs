@@ -143,7 +143,8 @@ impl Etcd {
 
 fn agent(network: &Network, etcd: &Etcd, node: &str) -> anyhow::Result<Running> {
     let mut command = byname(network, node, &["agent", "--node", node, "--etcd", &etcd.url])?;
-    command.arg("--state").arg(network.folder().join(format!("{node}.agent.json"))).env("RUST_LOG", "error");
+    command.arg("--state").arg(network.folder().join(format!("{node}.agent.json")));
+    command.arg("--chunks").arg(network.folder().join(format!("{node}.chunks"))).env("RUST_LOG", "error");
     Ok(Running(command.spawn().context("cannot start an agent")?))
 }
 

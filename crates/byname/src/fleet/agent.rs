@@ -6,15 +6,18 @@ use std::time::Duration;
 
 use anyhow::Context;
 use byname_client::transport::Environment;
-use byname_control::config::{Config, Log};
+use byname_control::config::Log;
 use byname_fleet::agent::Options;
-use byname_fleet::follow::{FollowOptions, follow};
+use byname_fleet::follow::{ChunkOptions, FollowOptions, follow};
 use byname_fleet::label::Label;
+use byname_fleet::table::store::Store;
 use byname_fleet::{Stop, block_on};
+use byname_wire::Name;
 use clap::Args;
 
-use super::{EtcdArgs, parse_label};
+use super::{EtcdArgs, parse_label, state_folder};
 use crate::exit::{self, Failure};
+use crate::tools::parse_name;
 use crate::{Connection, process, run as router};
 
 const EXAMPLES: &str = "\
@@ -38,6 +41,19 @@ pub struct AgentArgs {
     /// state: /var/lib/byname, or ~/.local/state/byname]
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
+    /// Folder for chunks of tables, which the agent also serves to others [default: agent-FLEET-NODE.chunks in the same
+    /// folder]
+    #[arg(long, value_name = "FOLDER")]
+    chunks: Option<PathBuf>,
+    /// The network: chunks are fetched and served below /NETWORK/32=fleet [default: /FLEET]
+    #[arg(long, value_name = "NAME", value_parser = parse_name)]
+    network: Option<Name>,
+    /// Take chunks from this folder if nobody answers in the network; may be given more than once
+    #[arg(long, value_name = "FOLDER")]
+    chunks_from: Vec<PathBuf>,
+    /// Most rules of a table; the agent changes nothing if there are more
+    #[arg(long, value_name = "N", default_value_t = 8_000_000)]
+    rows_max: u64,
     /// Remove routes that are no longer wanted after so many seconds, if the writer does not say earlier that all nodes
     /// are ready
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
@@ -55,6 +71,11 @@ pub fn run(args: AgentArgs, connection: &Connection) -> anyhow::Result<u8> {
     let router = Environment::of_process()
         .candidates(connection.transport.as_deref())
         .map_err(|error| Failure::new(exit::USAGE, error.to_string()))?;
+    let (fleet, node) = (args.etcd.fleet.clone(), args.node.clone());
+    let path = |given: Option<PathBuf>, option: &str, end: &str| -> anyhow::Result<PathBuf> {
+        given.map_or_else(|| Ok(state_folder(option)?.join(format!("agent-{fleet}-{node}.{end}"))), Ok)
+    };
+    let opened = |folder: &Path| Store::open(folder).with_context(|| folder.display().to_string());
     let options = FollowOptions {
         agent: Options {
             grace_ms: args.grace.saturating_mul(1_000),
@@ -63,9 +84,12 @@ pub fn run(args: AgentArgs, connection: &Connection) -> anyhow::Result<u8> {
         },
         etcd: args.etcd.login()?,
         router,
-        state: match args.state {
-            Some(path) => path,
-            None => default_state(&args.etcd.fleet, &args.node)?,
+        state: path(args.state, "--state", "json")?,
+        chunks: ChunkOptions {
+            own: opened(&path(args.chunks, "--chunks", "chunks")?)?,
+            network: args.etcd.network(args.network),
+            others: args.chunks_from.iter().map(|folder| opened(folder)).collect::<anyhow::Result<_>>()?,
+            rows_max: args.rows_max,
         },
         compare: Duration::from_secs(args.compare),
         version: env!("BYNAME_VERSION").to_owned(),
@@ -77,15 +101,4 @@ pub fn run(args: AgentArgs, connection: &Connection) -> anyhow::Result<u8> {
     process::on_signal(move || on_signal.now(), || {})?;
     block_on(follow(options, stop.asked())).context("cannot start the runtime")??;
     Ok(exit::OK)
-}
-
-/// A file in the first folder in which this user may write.
-fn default_state(fleet: &Label, node: &Label) -> anyhow::Result<PathBuf> {
-    let folders = router::state::folders(&Config::default());
-    let is_writable = |folder: &Path| {
-        std::fs::create_dir_all(folder).is_ok() && rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok()
-    };
-    let folder = folders.iter().find(|folder| is_writable(folder));
-    let none = || Failure::new(exit::FAILED, "there is no folder for the agent's state: name a file with --state");
-    Ok(folder.ok_or_else(none)?.join(format!("agent-{fleet}-{node}.json")))
 }

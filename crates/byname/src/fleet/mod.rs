@@ -3,8 +3,9 @@
 mod agent;
 mod change;
 mod show;
+mod table;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -12,7 +13,7 @@ use byname_fleet::block_on;
 use byname_fleet::etcd::{Connection, Endpoints, Login};
 use byname_fleet::key::Space;
 use byname_fleet::label::Label;
-use byname_fleet::writer::{WriteError, Writer};
+use byname_fleet::writer::{Nodes, WriteError, Writer};
 use clap::{Args, Subcommand};
 
 use crate::exit::{self, Failure};
@@ -27,6 +28,7 @@ Examples:
   byname fleet status                                     how far each node is
   byname fleet show > intent.txt                          the whole intent, as `load` takes it
   byname fleet load intent.txt
+  byname fleet table load world rules.txt                 a million prefixes with their groups, as chunks
 
 `byname agent --node r1` follows the intent beside the router of r1. docs/fleet.md says what happens when etcd, an agent
 or a writer fails.";
@@ -43,6 +45,10 @@ pub struct FleetArgs {
     /// Wait so many seconds for all live nodes to have the new routes, before old ones go
     #[arg(long, value_name = "SECONDS", default_value_t = 5, global = true)]
     patience: u64,
+    /// Folder with the chunks of tables that this host has written [default: fleet-FLEET.chunks in the folder for byname's
+    /// state]
+    #[arg(long, value_name = "FOLDER", global = true)]
+    chunks: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -90,6 +96,15 @@ enum Command {
         /// The file (-: standard input)
         file: PathBuf,
     },
+    /// Tables that are too large for keys: their rules travel as chunks
+    #[command(subcommand)]
+    Table(table::TableCommand),
+    /// Serve the chunks of tables through this host's router, until Ctrl-C
+    Serve {
+        /// The network: chunks are below /NETWORK/32=fleet [default: /FLEET]
+        #[arg(long, value_name = "NAME", value_parser = crate::tools::parse_name)]
+        network: Option<byname_wire::Name>,
+    },
 }
 
 impl EtcdArgs {
@@ -125,23 +140,49 @@ impl EtcdArgs {
         Ok(Login { endpoints: self.etcd.clone(), user, ca_pem, identity_pem })
     }
 
+    /// The network whose name is not given.
+    fn network(&self, given: Option<byname_wire::Name>) -> byname_wire::Name {
+        let component = byname_wire::Component::generic(self.fleet.as_str().as_bytes());
+        given.unwrap_or_else(|| byname_wire::Name::default().join(component))
+    }
+
     async fn connect(&self) -> anyhow::Result<Connection> {
         Ok(Endpoints::new(self.login()?).connect_any().await?)
     }
 }
 
 /// Runs `byname fleet`.
-pub fn run(args: FleetArgs) -> anyhow::Result<u8> {
-    block_on(carry_out(args)).context("cannot start the runtime")?
+pub fn run(args: FleetArgs, connection: &crate::Connection) -> anyhow::Result<u8> {
+    block_on(carry_out(args, connection)).context("cannot start the runtime")?
 }
 
-async fn carry_out(args: FleetArgs) -> anyhow::Result<u8> {
-    let FleetArgs { etcd, wait, patience, command } = args;
+async fn carry_out(args: FleetArgs, router: &crate::Connection) -> anyhow::Result<u8> {
+    let FleetArgs { etcd, wait, patience, chunks, command } = args;
     let space = etcd.space();
+    let store = || table::store(chunks.as_deref(), &etcd.fleet);
+    let times = (Duration::from_secs(wait), Duration::from_secs(patience));
     // Files and arguments first, so that mistakes are told even without etcd.
     let (changes, checks) = match command {
         Command::Status { json } => return show::status(&etcd.connect().await?, &space, json).await,
         Command::Show => return show::intent(&etcd.connect().await?, &space).await,
+        Command::Serve { network } => return table::serve(&store()?, &etcd.network(network), router).await,
+        Command::Table(command) => {
+            return match command.ready()? {
+                table::Ready::List => table::list(&etcd.connect().await?, &space).await,
+                table::Ready::Show(name) => table::show(&etcd.connect().await?, &space, &store()?, &name).await,
+                table::Ready::Write(write) => {
+                    let (store, connection) = (store()?, etcd.connect().await?);
+                    let mut writer = Writer::begin(connection, space, who(), times.0).await?;
+                    let written = write_table(&mut writer, &write, &store, times.1).await;
+                    // If this fails, the lease ends by itself.
+                    let _ = writer.end().await;
+                    let (text, revision, nodes) = written?;
+                    println!("{text}, revision {revision}");
+                    print_nodes(&nodes);
+                    Ok(exit::OK)
+                }
+            };
+        }
         Command::Change(change) => (vec![change], true),
         Command::Load { file } => (change::from_file(&file)?, false),
     };
@@ -156,24 +197,48 @@ async fn carry_out(args: FleetArgs) -> anyhow::Result<u8> {
         return Ok(exit::OK);
     }
     let count = writes.len();
-    let mut writer = Writer::begin(connection, space, who(), Duration::from_secs(wait)).await?;
-    let written = write(&mut writer, writes, Duration::from_secs(patience)).await;
+    let mut writer = Writer::begin(connection, space, who(), times.0).await?;
+    let written = write(&mut writer, writes, times.1).await;
     // If this fails, the lease ends by itself.
     let _ = writer.end().await;
     let (revision, nodes) = written?;
     println!("{count} {} written, revision {revision}", if count == 1 { "change" } else { "changes" });
+    print_nodes(&nodes);
+    Ok(exit::OK)
+}
+
+fn print_nodes(nodes: &Nodes) {
     println!("{} of {} live nodes have it", nodes.ready.len(), nodes.ready.len() + nodes.late.len());
     for (node, report) in &nodes.late {
         println!("  {node} has not: {}", show::why_late(report));
     }
-    Ok(exit::OK)
+}
+
+async fn write_table(
+    writer: &mut Writer,
+    write: &table::TableWrite,
+    store: &byname_fleet::table::store::Store,
+    patience: Duration,
+) -> anyhow::Result<(String, i64, Nodes)> {
+    let (text, revision) = write.write(writer, store).await?;
+    Ok((text, revision, writer.settle(revision, patience).await?))
+}
+
+/// A folder in which this user may write, for the state of commands that are no router.
+fn state_folder(option: &str) -> anyhow::Result<PathBuf> {
+    let folders = crate::run::state::folders(&byname_control::config::Config::default());
+    let is_writable = |folder: &Path| {
+        std::fs::create_dir_all(folder).is_ok() && rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok()
+    };
+    let none = || Failure::new(exit::FAILED, format!("there is no folder for byname's state: name one with {option}"));
+    Ok(folders.into_iter().find(|folder| is_writable(folder)).ok_or_else(none)?)
 }
 
 async fn write(
     writer: &mut Writer,
     writes: Vec<byname_fleet::writer::Write>,
     patience: Duration,
-) -> Result<(i64, byname_fleet::writer::Nodes), WriteError> {
+) -> Result<(i64, Nodes), WriteError> {
     let revision = writer.write(writes).await?;
     Ok((revision, writer.settle(revision, patience).await?))
 }

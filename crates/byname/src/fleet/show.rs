@@ -6,7 +6,8 @@ use std::io::Write as _;
 use byname_fleet::etcd::Connection;
 use byname_fleet::etcd::messages::{KeyValue, RangeRequest};
 use byname_fleet::key::{Key, Space};
-use byname_fleet::value::{Down, Group, Head, Link, Nexthop, Report, Route, Strategy, Value};
+use byname_fleet::table::delta::Delta;
+use byname_fleet::value::{Down, Group, Head, Link, Nexthop, Report, Route, Strategy, TableHead, Value};
 use byname_fleet::writer::nodes;
 use serde::Serialize;
 
@@ -143,6 +144,14 @@ fn line(space: &Space, kv: &KeyValue) -> Result<Option<(u8, String)>, String> {
     let value = &kv.value;
     Ok(Some(match space.decode(&kv.key).map_err(|error| error.to_string())? {
         Key::Head | Key::Settled => return Ok(None),
+        Key::Table(table) => {
+            TableHead::decode(value).map_err(bad)?;
+            (4, format!("# table {table}: see `byname fleet table show {table}`"))
+        }
+        Key::Delta { .. } => {
+            Delta::decode(value).map_err(|error| error.to_string())?;
+            return Ok(None);
+        }
         Key::Link { node, link } => (0, format!("link add {node} {link} {}", Link::decode(value).map_err(bad)?.uri)),
         Key::Down { node, link } => {
             let reason = Down::decode(value).map_err(bad)?.reason;

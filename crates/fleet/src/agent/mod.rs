@@ -22,9 +22,10 @@ use std::sync::Arc;
 
 use byname_wire::Name;
 
-use crate::intent::{Attributes, Intent, Routes, Subject, Touched};
+use crate::intent::{Attributes, Intent, Routes, Subject, Touched, Wanted};
 use crate::key::{Key, Space};
 use crate::label::Label;
+use crate::table::{Digest, Rows};
 use crate::value::Report;
 use retry::Retry;
 
@@ -257,6 +258,7 @@ impl Agent {
                 self.intent.put(&key, &value, &mut touched);
             }
         }
+        self.intent.advance(&mut touched);
         self.watch_from = Some(revision.saturating_add(1));
         self.behind = None;
         // An older intent, from a backup, has revisions that were used before.
@@ -280,8 +282,33 @@ impl Agent {
                 self.seen = *revision;
             }
         }
+        self.intent.advance(&mut touched);
         self.watch_from = Some(from.max(last.revision.saturating_add(1)));
         self.take(now, touched);
+    }
+
+    /// Manifests of tables that must be fetched. Nothing is changed in the router until they are here, except that links that
+    /// have failed are suspended.
+    pub fn wanted_tables(&self) -> Vec<Wanted> {
+        self.intent.wanted().collect()
+    }
+
+    /// A manifest that was wanted is here, with the rows of all of its chunks; or this is why it is not here yet.
+    pub fn table(&mut self, now: u64, wanted: &Wanted, rows: Result<Rows, String>) {
+        let mut touched = Touched::default();
+        match rows {
+            Ok(rows) => {
+                self.recall();
+                self.intent.loaded(wanted, rows, &mut touched);
+            }
+            Err(why) => self.intent.not_loaded(wanted, why),
+        }
+        self.take(now, touched);
+    }
+
+    /// Names of the manifests of all tables.
+    pub fn manifests(&self) -> Vec<Digest> {
+        self.intent.manifests().collect()
     }
 
     /// The revision to watch from exists no more.
@@ -467,6 +494,7 @@ impl Agent {
             unsettled: self.unsettled,
             drift: self.drift,
             reads: self.reads,
+            tables: self.intent.tables(),
             ..Report::default()
         }
     }

@@ -198,3 +198,157 @@ fn intents_have_a_limit() {
     assert_eq!(all(&mut agent, 0), [""; 0]);
     assert_eq!(agent.report().held.as_deref(), Some("the intent has more than 4 keys (see --keys-max)"));
 }
+
+mod tables {
+    use super::*;
+    use crate::table::Digest;
+    use crate::table::content::State;
+    use crate::table::delta::{Delta, RowChange};
+    use crate::value::{TableHead, TableKind, Value};
+
+    fn row(prefix: &str, group: Option<&str>) -> RowChange {
+        let prefix: Name = prefix.parse().unwrap();
+        let value = group.map(|group| format!(r#"{{"group":"{group}","inherit":true,"capture":false}}"#));
+        (prefix.value().into(), value.map(|value| value.into_bytes().into()))
+    }
+
+    fn rows(of: &[(&str, &str)]) -> Rows {
+        of.iter().map(|(prefix, group)| row(prefix, Some(group))).map(|(key, value)| (key, value.unwrap())).collect()
+    }
+
+    fn head(manifest: &str) -> TableHead {
+        let (manifest, state) = (Digest::of(manifest.as_bytes()), Digest::of(b"first"));
+        let kind = TableKind::Routes;
+        TableHead { kind, epoch: 1, manifest, base: 0, base_state: state, last: 0, state }
+    }
+
+    fn put_head(head: &TableHead, revision: i64) -> Event {
+        put("tables/t/head", std::str::from_utf8(&head.encode()).unwrap(), revision)
+    }
+
+    fn put_delta(head: &mut TableHead, change: RowChange, revision: i64) -> Event {
+        let (delta, state) = Delta::encode(head.epoch, head.state, &[change]).remove(0);
+        (head.last, head.state) = (head.last + 1, state);
+        let key = format!("/byname/main/want/tables/t/deltas/{:020}", head.last).into_bytes();
+        Event { key, value: Some(delta), revision }
+    }
+
+    fn settled(revision: i64) -> Event {
+        put("settled", &format!(r#"{{"revision":{revision}}}"#), revision + 1)
+    }
+
+    fn give(agent: &mut Agent, of: &[(&str, &str)]) {
+        let [wanted] = &agent.wanted_tables()[..] else { panic!("nothing is wanted") };
+        let wanted = wanted.clone();
+        agent.table(0, &wanted, Ok(rows(of)));
+    }
+
+    #[test]
+    fn tables_are_fetched_before_anything_changes() {
+        let mut agent = started();
+        let head = head("one");
+        agent.events(0, &[put_head(&head, 21), delete("routes/a", 21), settled(21)]);
+        assert_eq!(all(&mut agent, 100_000), [""; 0]);
+        let report = agent.report();
+        assert_eq!(report.held.as_deref(), Some("table t: its chunks are not here yet"));
+        assert_eq!((report.seen, report.added), (21, 10));
+        let state = State { epoch: 1, sequence: 0, digest: head.state };
+        assert_eq!(agent.wanted_tables()[0].state, state);
+        let wanted = agent.wanted_tables().remove(0);
+        agent.table(0, &wanted, Err("nobody has it".to_owned()));
+        assert_eq!(agent.report().held.as_deref(), Some("table t: nobody has it"));
+        give(&mut agent, &[("/a", "east"), ("/t", "east")]);
+        // /a is of the table now, and keeps one of its two routes.
+        assert_eq!(
+            all(&mut agent, 0),
+            ["+/a udp4://192.0.2.2:1 7", "+/t udp4://192.0.2.2:1 7", "-/a udp4://192.0.2.1:1"]
+        );
+        assert_eq!((agent.report().applied, agent.report().tables["t"].rows), (21, 2));
+        // A key of its own goes before the table. Without it, the table's row counts again.
+        agent.events(0, &[put("routes/t", r#"{"group":"west","inherit":true,"capture":false}"#, 23), settled(23)]);
+        assert_eq!(all(&mut agent, 0), ["+/t udp4://192.0.2.1:1 1", "+/t udp4://192.0.2.2:1 2"]);
+        agent.events(0, &[delete("routes/t", 25), settled(25)]);
+        assert_eq!(all(&mut agent, 0), ["+/t udp4://192.0.2.2:1 7", "-/t udp4://192.0.2.1:1"]);
+        // A group changes its routes in tables, too.
+        agent.events(0, &[put("links/r1/y", r#"{"uri":"udp4://192.0.2.9:1"}"#, 27), settled(27)]);
+        assert_eq!(all(&mut agent, 0).len(), 4);
+        agent.events(0, &[delete("tables/t/head", 29), settled(29)]);
+        assert_eq!(all(&mut agent, 0), ["-/a udp4://192.0.2.9:1", "-/t udp4://192.0.2.9:1"]);
+        assert_eq!(agent.report().tables.len(), 0);
+    }
+
+    #[test]
+    fn deltas_and_other_manifests_of_a_state_need_no_chunks() {
+        let mut agent = started();
+        let mut head = head("one");
+        agent.events(0, &[put_head(&head, 21), settled(21)]);
+        give(&mut agent, &[("/t", "east")]);
+        assert_eq!(all(&mut agent, 0), ["+/t udp4://192.0.2.2:1 7"]);
+        let delta = put_delta(&mut head, row("/u", Some("east")), 23);
+        agent.events(0, &[delta, put_head(&head, 23), settled(23)]);
+        assert_eq!(all(&mut agent, 0), ["+/u udp4://192.0.2.2:1 7"]);
+        // A new manifest with the delta in it, and one more delta.
+        head = TableHead { manifest: Digest::of(b"two"), base: head.last, base_state: head.state, ..head };
+        agent.events(0, &[put_head(&head, 25), delete("tables/t/deltas/00000000000000000001", 25)]);
+        let delta = put_delta(&mut head, row("/t", None), 26);
+        let all_keys = vec![delta.clone(), put_head(&head, 26)];
+        agent.events(0, &[delta, put_head(&head, 26), settled(26)]);
+        assert_eq!((all(&mut agent, 0), agent.wanted_tables()), (vec!["-/t udp4://192.0.2.2:1".to_owned()], vec![]));
+        assert_eq!((agent.report().tables["t"].sequence, agent.report().applied), (2, 26));
+        // After everything was read again, the rows are those that are here.
+        agent.compacted();
+        agent.snapshot(0, 30, [intent(), all_keys].concat());
+        assert_eq!((all(&mut agent, 0), agent.wanted_tables()), (vec![], vec![]));
+        assert_eq!((agent.report().applied, agent.report().tables["t"].rows), (26, 1));
+    }
+
+    #[test]
+    fn a_missing_delta_or_one_of_another_history_is_held() {
+        let mut agent = started();
+        let mut head = head("one");
+        agent.events(0, &[put_head(&head, 21), settled(21)]);
+        give(&mut agent, &[("/t", "east")]);
+        all(&mut agent, 0);
+        // The delta does not come.
+        let good = put_delta(&mut head, row("/u", Some("east")), 23);
+        agent.events(0, &[put_head(&head, 23), settled(23)]);
+        assert_eq!((all(&mut agent, 0), agent.wanted_tables().len()), (vec![], 1));
+        give(&mut agent, &[("/t", "east")]);
+        let missing = "table t: delta 1 of epoch 1 is missing, or is not the one that follows: load the table again";
+        assert_eq!((agent.report().held.as_deref(), agent.wanted_tables().len()), (Some(missing), 0));
+        // One with the right number, that follows another state.
+        let mut other = TableHead { last: 0, state: Digest::of(b"other"), ..head.clone() };
+        let wrong = put_delta(&mut other, row("/v", Some("east")), 24);
+        agent.events(0, &[wrong, settled(24)]);
+        give(&mut agent, &[("/t", "east")]);
+        assert_eq!((all(&mut agent, 0), agent.report().held.as_deref()), (vec![], Some(missing)));
+        agent.events(0, &[Event { revision: 26, ..good }, settled(26)]);
+        assert_eq!((all(&mut agent, 0), agent.report().held), (vec!["+/u udp4://192.0.2.2:1 7".to_owned()], None));
+        // Damaged ones, and rows that are none.
+        let damaged = Event {
+            key: b"/byname/main/want/tables/t/deltas/00000000000000000002".into(),
+            value: Some(b"x".into()),
+            revision: 28,
+        };
+        agent.events(0, &[damaged]);
+        assert!(
+            agent.report().held.unwrap().contains("deltas/00000000000000000002: a row of the table cannot be read")
+        );
+        agent.events(0, &[delete("tables/t/deltas/00000000000000000002", 29)]);
+        let mut other = head.clone();
+        let bad = (b"\x08\x09".to_vec().into_boxed_slice(), None);
+        let delta = put_delta(&mut other, bad, 30);
+        agent.events(0, &[delta]);
+        assert!(agent.report().held.is_some_and(|held| held.contains("a row of the table cannot be read")));
+    }
+
+    #[test]
+    fn tables_have_a_limit() {
+        let mut agent = started();
+        for number in 0..=crate::intent::TABLES_MAX {
+            let value = String::from_utf8(head("one").encode()).unwrap();
+            agent.events(0, &[put(&format!("tables/t{number}/head"), &value, 30 + number as i64)]);
+        }
+        assert!(agent.report().held.unwrap().starts_with("the intent has more than"));
+    }
+}

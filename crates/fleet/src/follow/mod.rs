@@ -5,11 +5,13 @@
 
 mod router;
 mod strategies;
+mod tables;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use byname_client::AsyncClient;
 use byname_client::transport::Transport;
 use thiserror::Error;
 use tokio::sync::Notify;
@@ -20,6 +22,7 @@ use crate::etcd::messages::{Compare, RangeRequest, TxnRequest, WatchResponse, pu
 use crate::etcd::{Connection, Endpoints, EtcdError, Login};
 use crate::key::Key;
 use crate::value::{Report, Value};
+pub use tables::ChunkOptions;
 
 /// Lease of `nodes/NODE`, and how often it is renewed.
 const LEASE: Duration = Duration::from_secs(10);
@@ -44,6 +47,8 @@ pub struct FollowOptions {
     pub router: Vec<Transport>,
     /// File that says which strategies the agent has set.
     pub state: PathBuf,
+    /// Where chunks of tables come from.
+    pub chunks: ChunkOptions,
     /// How often it compares the router with what it knows.
     pub compare: Duration,
     /// Version of byname, for the report.
@@ -74,6 +79,11 @@ struct Shared {
     news: Notify,
     /// Everything must be read again.
     reread: Notify,
+    /// Tables may be wanted.
+    tables: Notify,
+    /// The connection to the router, while there is one.
+    client: RefCell<Option<AsyncClient>>,
+    chunks_fetched: Cell<u64>,
 }
 
 impl Shared {
@@ -86,12 +96,14 @@ impl Shared {
         let result = act(&mut self.agent.borrow_mut(), self.now());
         self.work.notify_one();
         self.news.notify_one();
+        self.tables.notify_one();
         result
     }
 
     fn report(&self) -> Report {
         let router = self.options.router.first().map(ToString::to_string).unwrap_or_default();
-        Report { version: self.options.version.clone(), router, ..self.agent.borrow().report() }
+        let chunks_fetched = self.chunks_fetched.get();
+        Report { version: self.options.version.clone(), router, chunks_fetched, ..self.agent.borrow().report() }
     }
 }
 
@@ -112,10 +124,14 @@ pub async fn follow(options: FollowOptions, stop: impl Future<Output = ()>) -> R
         work: Notify::new(),
         news: Notify::new(),
         reread: Notify::new(),
+        tables: Notify::new(),
+        client: RefCell::new(None),
+        chunks_fetched: Cell::new(0),
     };
     tokio::select! {
         () = follow_etcd(&shared) => {}
         () = router::serve(&shared, &mut strategies) => {}
+        () = tables::load(&shared) => {}
         () = say_stale(&shared) => {}
         () = stop => {}
     }

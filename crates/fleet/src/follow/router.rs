@@ -72,6 +72,7 @@ pub(super) async fn serve(shared: &Shared, strategies: &mut SetByFleet) {
     loop {
         let begun = Instant::now();
         let result = session(shared, strategies, &mut said).await;
+        *shared.client.borrow_mut() = None;
         shared.tell(|agent, _| agent.router_lost());
         if begun.elapsed() > PAUSE.1 {
             pause = PAUSE.0;
@@ -99,6 +100,10 @@ async fn session(shared: &Shared, strategies: &mut SetByFleet, said: &mut String
     said.clear();
     shared.tell(|agent, now| agent.router_connected(now, routes, set));
     let mut told = 0;
+    *shared.client.borrow_mut() = Some(client.clone());
+    // Ends with this session.
+    let mut serving = JoinSet::new();
+    serving.spawn(super::tables::serve(Arc::new(shared.options.chunks.clone()), client.clone()));
     let mut compared = Instant::now();
     let mut under_way: JoinSet<Made> = JoinSet::new();
     loop {

@@ -1,0 +1,306 @@
+//! `byname fleet table` and `byname fleet serve`: tables that are too large for keys.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write as _, stdin};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use byname_fleet::Stop;
+use byname_fleet::etcd::Connection as Etcd;
+use byname_fleet::key::Space;
+use byname_fleet::label::Label;
+use byname_fleet::table::delta::RowChange;
+use byname_fleet::table::store::Store;
+use byname_fleet::table::{Rows, named};
+use byname_fleet::value::{Route, Value, row_prefix};
+use byname_fleet::writer::{TableChanged, Writer, read_table, table_heads};
+use byname_wire::Name;
+use clap::Subcommand;
+
+use super::{parse_label, state_folder};
+use crate::exit::{self, Failure};
+use crate::table::rules::each_line;
+use crate::tools::parse_name;
+use crate::{Connection, process};
+
+const EXAMPLES: &str = "\
+Examples:
+  byname fleet table load world rules.txt     lines such as: /example/video west
+  byname fleet table add world /example/radio west
+  byname fleet table remove world /example/video /example/radio
+  byname fleet table show world > rules.txt
+  byname fleet serve                           lets agents fetch the chunks through this host's router
+
+A table is one key, and its rules travel as chunks. docs/fleet.md has more.";
+
+/// What to do with a table.
+#[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub enum TableCommand {
+    /// Make the rules of a file the rules of a table, in place of those that it has
+    Load {
+        /// Name of the table
+        #[arg(value_parser = parse_label)]
+        table: Label,
+        /// The rules, or - for standard input: on each line a prefix and a group, and perhaps --no-inherit or --capture
+        file: PathBuf,
+    },
+    /// Add a rule to a table, or change it
+    Add {
+        /// Name of the table
+        #[arg(value_parser = parse_label)]
+        table: Label,
+        /// The prefix
+        #[arg(value_parser = parse_name)]
+        prefix: Name,
+        /// The group that it leads to
+        #[arg(value_parser = parse_label)]
+        group: Label,
+        /// Do not pass this route on to longer prefixes that have their own routes
+        #[arg(long)]
+        no_inherit: bool,
+        /// Do not take over routes of shorter prefixes, for this prefix and longer ones
+        #[arg(long)]
+        capture: bool,
+    },
+    /// Remove rules from a table
+    Remove {
+        /// Name of the table
+        #[arg(value_parser = parse_label)]
+        table: Label,
+        /// The prefixes
+        #[arg(value_parser = parse_name, required = true)]
+        prefixes: Vec<Name>,
+    },
+    /// Make many changes of a table at once: lines as for `load`, and `- PREFIX` to remove a rule
+    Change {
+        /// Name of the table
+        #[arg(value_parser = parse_label)]
+        table: Label,
+        /// The changes, or - for standard input
+        file: PathBuf,
+    },
+    /// Remove a table with all of its rules
+    Drop {
+        /// Name of the table
+        #[arg(value_parser = parse_label)]
+        table: Label,
+    },
+    /// List tables
+    List,
+    /// Print the rules of a table, as `load` takes them
+    Show {
+        /// Name of the table
+        #[arg(value_parser = parse_label)]
+        table: Label,
+    },
+}
+
+/// A change that is ready to be written.
+pub enum TableWrite {
+    Load(Label, Rows),
+    Change(Label, Vec<RowChange>),
+    Drop(Label),
+}
+
+/// A command, with its files read.
+pub enum Ready {
+    Write(TableWrite),
+    List,
+    Show(Label),
+}
+
+impl TableCommand {
+    /// Reads files, so that mistakes in them are told before anything is connected.
+    pub fn ready(self) -> anyhow::Result<Ready> {
+        Ok(Ready::Write(match self {
+            TableCommand::List => return Ok(Ready::List),
+            TableCommand::Show { table } => return Ok(Ready::Show(table)),
+            TableCommand::Drop { table } => TableWrite::Drop(table),
+            TableCommand::Load { table, file } => TableWrite::Load(table, rules(&file)?),
+            TableCommand::Change { table, file } => TableWrite::Change(table, rows(&file, true)?),
+            TableCommand::Add { table, prefix, group, no_inherit, capture } => {
+                let route = Route { group, inherit: !no_inherit, capture };
+                TableWrite::Change(table, vec![(prefix.value().into(), Some(route.encode().into()))])
+            }
+            TableCommand::Remove { table, mut prefixes } => {
+                prefixes.sort();
+                prefixes.dedup();
+                let changes = prefixes.into_iter().map(|prefix| (prefix.value().into(), None)).collect();
+                TableWrite::Change(table, changes)
+            }
+        }))
+    }
+}
+
+impl TableWrite {
+    /// Writes it. Returns what it did, in words, and the revision.
+    pub async fn write(&self, writer: &mut Writer, store: &Store) -> anyhow::Result<(String, i64)> {
+        let (text, changed) = match self {
+            TableWrite::Load(table, rows) => {
+                let changed = writer.load_table(store, table, rows).await?;
+                (format!("table {table}: {} rules", rows.len()), changed)
+            }
+            TableWrite::Change(table, changes) => {
+                let changed = writer.change_table(store, table, changes).await?;
+                (format!("table {table}: {} changed", counted(changes.len(), "rule")), changed)
+            }
+            TableWrite::Drop(table) => {
+                let revision = writer.drop_table(table).await?;
+                (format!("table {table}: removed"), TableChanged { revision, ..TableChanged::default() })
+            }
+        };
+        let TableChanged { revision, chunks, chunks_new, bytes_new, deltas } = changed;
+        let mut text = text;
+        if deltas > 0 {
+            text += &format!(", {}", counted(deltas, "delta"));
+        }
+        if chunks > 0 {
+            text += &format!(", {}, {chunks_new} of them new, with {bytes_new} bytes", counted(chunks, "chunk"));
+        }
+        Ok((text, revision))
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// The folder with the chunks that this host has written.
+pub fn store(folder: Option<&Path>, fleet: &Label) -> anyhow::Result<Store> {
+    let folder = match folder {
+        Some(folder) => folder.to_owned(),
+        None => state_folder("--chunks")?.join(format!("fleet-{fleet}.chunks")),
+    };
+    Store::open(&folder).with_context(|| folder.display().to_string())
+}
+
+fn opened(path: &Path) -> anyhow::Result<Box<dyn BufRead>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(stdin().lock()));
+    }
+    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(Box::new(BufReader::with_capacity(1 << 20, file)))
+}
+
+/// A prefix and its encoded route. `None`: it is removed.
+type Line = (Box<[u8]>, Option<Vec<u8>>);
+
+fn row(text: &str, may_remove: bool) -> anyhow::Result<Line> {
+    let mut words = text.split_ascii_whitespace();
+    let first = words.next().unwrap_or_default();
+    let name = |text: &str| parse_name(text).map_err(anyhow::Error::msg);
+    if first == "-" && may_remove {
+        let (Some(prefix), None) = (words.next(), words.next()) else { anyhow::bail!("a removal is `- PREFIX`") };
+        return Ok((name(prefix)?.value().into(), None));
+    }
+    let Some(group) = words.next() else { anyhow::bail!("a line has a prefix and a group: /example/video west") };
+    let mut route = Route { group: parse_label(group).map_err(anyhow::Error::msg)?, inherit: true, capture: false };
+    for word in words {
+        match word {
+            "--no-inherit" => route.inherit = false,
+            "--capture" => route.capture = true,
+            _ => anyhow::bail!("'{word}' is neither --no-inherit nor --capture"),
+        }
+    }
+    Ok((name(first)?.value().into(), Some(route.encode())))
+}
+
+/// All lines of a file, sorted by prefix. Each prefix is in one line.
+fn rows(file: &Path, may_remove: bool) -> anyhow::Result<Vec<RowChange>> {
+    let (mut rows, mut values) = (BTreeMap::new(), BTreeMap::<Vec<u8>, Arc<[u8]>>::new());
+    each_line(&mut opened(file)?, file, &mut |text| {
+        let (key, value) = row(text, may_remove)?;
+        let value = value.map(|value| values.entry(value).or_insert_with_key(|value| value[..].into()).clone());
+        let again = rows.insert(key, value).is_some();
+        anyhow::ensure!(!again, "another line has the same prefix");
+        Ok(())
+    })
+    .map_err(|error| Failure::new(exit::USAGE, format!("{error:#}")))?;
+    Ok(rows.into_iter().collect())
+}
+
+fn rules(file: &Path) -> anyhow::Result<Rows> {
+    Ok(rows(file, false)?.into_iter().filter_map(|(key, value)| Some((key, value?))).collect())
+}
+
+/// Lists tables.
+pub async fn list(etcd: &Etcd, space: &Space) -> anyhow::Result<u8> {
+    let mut out = std::io::stdout().lock();
+    for (table, head) in table_heads(etcd, space).await? {
+        match head {
+            Some(head) => writeln!(
+                out,
+                "{table}  epoch {}, {} deltas after manifest {}",
+                head.epoch,
+                head.last - head.base,
+                head.manifest
+            )?,
+            None => writeln!(out, "{table}  damaged: load it again")?,
+        }
+    }
+    Ok(exit::OK)
+}
+
+/// Prints the rules of a table.
+pub async fn show(etcd: &Etcd, space: &Space, store: &Store, table: &Label) -> anyhow::Result<u8> {
+    let content = read_table(etcd, space, store, table).await?;
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    for (key, value) in &content.rows {
+        let Route { group, inherit, capture } = Route::decode(value)?;
+        let flags = [(!inherit, " --no-inherit"), (capture, " --capture")];
+        let flags = flags.iter().filter(|(on, _)| *on).map(|(_, flag)| *flag).collect::<String>();
+        writeln!(out, "{} {group}{flags}", row_prefix(key)?)?;
+    }
+    out.flush()?;
+    Ok(exit::OK)
+}
+
+/// Serves the chunks of a folder through this host's router, until a signal.
+pub async fn serve(store: &Store, network: &Name, connection: &Connection) -> anyhow::Result<u8> {
+    let router = byname_client::transport::Environment::of_process()
+        .candidates(connection.transport.as_deref())
+        .map_err(|error| Failure::new(exit::USAGE, error.to_string()))?;
+    let stop = Arc::new(Stop::default());
+    let on_signal = stop.clone();
+    process::on_signal(move || on_signal.now(), || {})?;
+    eprintln!("serving {} below {}; Ctrl-C stops", store.folder().display(), named::prefix(network));
+    named::serve_until(router, store, network, stop.asked()).await?;
+    Ok(exit::OK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_rules_or_removals() {
+        let read = |text: &str, may_remove| {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("rules.txt");
+            std::fs::write(&path, text).expect("write");
+            rows(&path, may_remove).map_err(|error| error.to_string())
+        };
+        let good = read("# c\n/a west\n/b east --capture --no-inherit\n- /c\n", true).expect("good");
+        let values: Vec<_> = good
+            .iter()
+            .map(|(_, value)| value.as_deref().map(|value| Route::decode(value).expect("a route")))
+            .collect();
+        let route = |group: &str, inherit, capture| Some(Route { group: group.parse().unwrap(), inherit, capture });
+        assert_eq!(values, [route("west", true, false), route("east", false, true), None]);
+        for (text, part) in [
+            ("/a west\n/a east\n", "line 2: another line has the same prefix"),
+            ("/a\n", "line 1: a line has a prefix and a group"),
+            ("a west\n", "line 1"),
+            ("/a West\n", "line 1"),
+            ("/a west --deny\n", "neither --no-inherit nor --capture"),
+            ("- /a\n", "line 1"),
+        ] {
+            let error = read(text, false).expect_err(text);
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        assert!(read("- /a /b", true).is_err());
+    }
+}

@@ -1,0 +1,191 @@
+//! The agent's side towards chunks: fetches those of tables that the intent names, and keeps them in a folder.
+//!
+//! A chunk comes from the folder if it is there, else from others through the router, else from folders of others
+//! (`file://`). Chunks that no table has any more are removed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use byname_client::AsyncClient;
+use byname_wire::Name;
+use tokio::task::JoinSet;
+use tracing::{info, warn};
+
+use super::{PAUSE, Shared};
+use crate::intent::Wanted;
+use crate::table::manifest::{Listed, Manifest};
+use crate::table::store::Store;
+use crate::table::{Digest, Rows, chunk, named};
+
+/// Chunks that are fetched at a time.
+const FETCHED: usize = 8;
+
+/// Where chunks come from.
+#[derive(Debug, Clone)]
+pub struct ChunkOptions {
+    /// This agent's own chunks.
+    pub own: Store,
+    /// The network: chunks are below `/NETWORK/32=fleet`.
+    pub network: Name,
+    /// Folders of others, for when nobody answers in the network.
+    pub others: Vec<Store>,
+    /// Most rows of all tables.
+    pub rows_max: u64,
+}
+
+/// What fetches one chunk.
+#[derive(Clone)]
+struct Fetcher {
+    options: Arc<ChunkOptions>,
+    client: Option<AsyncClient>,
+}
+
+impl Fetcher {
+    /// A chunk or manifest, and whether it was fetched from somebody else.
+    async fn get(&self, digest: Digest) -> Result<(Vec<u8>, bool), String> {
+        let own = &self.options.own;
+        match own.read(digest) {
+            Ok(Some(bytes)) => return Ok((bytes, false)),
+            Ok(None) => {}
+            Err(error) => warn!("{}: {error}", own.folder().display()),
+        }
+        let asked = match &self.client {
+            Some(client) => named::fetch(client, &self.options.network, digest).await,
+            None => Err("the router does not answer".to_owned()),
+        };
+        let bytes = match asked {
+            Ok(bytes) => bytes,
+            Err(why) => {
+                let mut others = self.options.others.iter().filter_map(|other| other.read(digest).ok().flatten());
+                others.next().ok_or(why)?
+            }
+        };
+        if let Err(error) = own.write(digest, &bytes) {
+            // It is needed now in any case. After a restart, it is fetched once more.
+            warn!("cannot keep a chunk in {}: {error}", own.folder().display());
+        }
+        Ok((bytes, true))
+    }
+}
+
+/// Fetches what is wanted, for ever.
+pub(super) async fn load(shared: &Shared) {
+    let (mut pause, mut said) = (PAUSE.0, String::new());
+    let mut kept = BTreeSet::new();
+    loop {
+        let wanted = shared.agent.borrow().wanted_tables();
+        let Some(first) = wanted.first() else {
+            mirror(shared, &mut kept).await;
+            pause = PAUSE.0;
+            if shared.agent.borrow().wanted_tables().is_empty() {
+                shared.tables.notified().await;
+            }
+            continue;
+        };
+        match rows(shared, first).await {
+            Ok(rows) => {
+                info!("table {}: {} rows are here", first.table, rows.len());
+                (pause, said) = (PAUSE.0, String::new());
+                shared.tell(|agent, now| agent.table(now, first, Ok(rows)));
+            }
+            Err(why) => {
+                let text = format!("table {}: {why}; trying again", first.table);
+                // Not the same line every few seconds.
+                if text != said {
+                    warn!("{text}");
+                    said = text;
+                }
+                shared.tell(|agent, now| agent.table(now, first, Err(why)));
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(PAUSE.1);
+            }
+        }
+    }
+}
+
+async fn rows(shared: &Shared, wanted: &Wanted) -> Result<Rows, String> {
+    let fetcher = fetcher(shared);
+    let manifest = get(shared, &fetcher, wanted.manifest).await?;
+    let manifest = Manifest::decode(wanted.manifest, &manifest).map_err(|error| format!("its manifest: {error}"))?;
+    let rows_max = shared.options.chunks.rows_max;
+    if manifest.rows() > rows_max {
+        return Err(format!("it has {} rows, more than {rows_max} (see --rows-max)", manifest.rows()));
+    }
+    let mut rows = Rows::new();
+    for (part, chunks) in manifest.chunks.chunks(FETCHED).enumerate() {
+        let mut under_way = JoinSet::new();
+        for (at, listed) in chunks.iter().enumerate() {
+            let (fetcher, digest) = (fetcher.clone(), listed.digest);
+            under_way.spawn(async move { (at, fetcher.get(digest).await) });
+        }
+        let mut got = vec![None; chunks.len()];
+        while let Some(done) = under_way.join_next().await {
+            let (at, result) = done.map_err(|error| error.to_string())?;
+            let place = || format!("{} of {} chunks are here", part * FETCHED, manifest.chunks.len());
+            let (bytes, is_new) = result.map_err(|why| format!("{}; {why}", place()))?;
+            count(shared, is_new);
+            got[at] = Some(bytes);
+        }
+        for (listed, bytes) in chunks.iter().zip(got) {
+            let count = chunk::decode(listed.digest, &bytes.unwrap_or_default(), &mut rows);
+            if count.map_err(|error| format!("chunk {}: {error}", listed.digest))? != listed.rows {
+                return Err(format!("chunk {} has another number of rows than its manifest says", listed.digest));
+            }
+        }
+        if !shared.agent.borrow().wanted_tables().contains(wanted) {
+            return Err("another manifest is wanted".to_owned());
+        }
+    }
+    crate::value::check_rows(&rows).map_err(|error| error.to_string())?;
+    Ok(rows)
+}
+
+/// When tables have changed: fetches chunks that others may ask for, although deltas have led this node to the same state, and
+/// removes those that no table has. Ends early if a table is wanted. What fails is tried again after the next change.
+async fn mirror(shared: &Shared, kept: &mut BTreeSet<Digest>) {
+    let store = &shared.options.chunks.own;
+    let manifests: BTreeSet<Digest> = shared.agent.borrow().manifests().into_iter().collect();
+    // Before the first intent is here, nothing is known.
+    if manifests == *kept || shared.agent.borrow().watch_from().is_none() {
+        return;
+    }
+    let mut wanted = manifests.clone();
+    for digest in &manifests {
+        let Ok(bytes) = get(shared, &fetcher(shared), *digest).await else { return };
+        let Ok(manifest) = Manifest::decode(*digest, &bytes) else { return };
+        for Listed { digest, .. } in manifest.chunks {
+            wanted.insert(digest);
+            let is_here = store.has(digest) || get(shared, &fetcher(shared), digest).await.is_ok();
+            if !is_here || !shared.agent.borrow().wanted_tables().is_empty() {
+                return;
+            }
+        }
+    }
+    match store.keep(&wanted) {
+        Ok(0) => {}
+        Ok(removed) => info!("removed {removed} chunks that no table has any more"),
+        Err(error) => warn!("cannot remove old chunks in {}: {error}", store.folder().display()),
+    }
+    *kept = manifests;
+}
+
+fn fetcher(shared: &Shared) -> Fetcher {
+    Fetcher { options: Arc::new(shared.options.chunks.clone()), client: shared.client.borrow().clone() }
+}
+
+async fn get(shared: &Shared, fetcher: &Fetcher, digest: Digest) -> Result<Vec<u8>, String> {
+    let (bytes, is_new) = fetcher.get(digest).await?;
+    count(shared, is_new);
+    Ok(bytes)
+}
+
+fn count(shared: &Shared, is_new: bool) {
+    shared.chunks_fetched.set(shared.chunks_fetched.get() + u64::from(is_new));
+}
+
+/// Serves this agent's chunks by a connection, until it ends.
+pub(super) async fn serve(options: Arc<ChunkOptions>, client: AsyncClient) {
+    if let Err(error) = named::serve(&client, &options.own, &options.network).await {
+        warn!("chunks of tables are not served to others: {error}");
+    }
+}

@@ -1,0 +1,238 @@
+//! Writes tables: whole ones as chunks with a head, and changes as deltas.
+
+use std::collections::BTreeSet;
+
+use crate::etcd::messages::RangeRequest;
+use crate::etcd::{Connection, EtcdError};
+use crate::key::{Key, Space};
+use crate::label::Label;
+use crate::table::chunk::{self, chunks};
+use crate::table::content::Content;
+use crate::table::delta::{Delta, RowChange};
+use crate::table::manifest::Manifest;
+use crate::table::store::Store;
+use crate::table::{Digest, Rows};
+use crate::value::{DELTAS_MAX, TableHead, TableKind, Value, check_rows};
+
+use super::{Write, WriteError, Writer};
+
+/// More deltas than this are worth a new manifest.
+const DELTAS_AT_ONCE: usize = 16;
+
+/// What was written for a table.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TableChanged {
+    /// Revision of the intent.
+    pub revision: i64,
+    /// Chunks of the table, if it has a new manifest.
+    pub chunks: usize,
+    /// Chunks that the manifest before did not have.
+    pub chunks_new: usize,
+    /// Bytes of these, and of the manifest.
+    pub bytes_new: u64,
+    /// Deltas that were written.
+    pub deltas: usize,
+}
+
+impl Writer {
+    /// Makes these the rows of a table. Chunks are in the folder before the head is in etcd.
+    ///
+    /// # Errors
+    /// A row is none, the folder cannot be used, or the head cannot be written.
+    pub async fn load_table(&mut self, store: &Store, table: &Label, rows: &Rows) -> Result<TableChanged, WriteError> {
+        check_rows(rows)?;
+        let before = match head(&self.connection, &self.space, table).await {
+            // A damaged table is replaced, too. Its deltas are found by their keys.
+            Ok(head) => head,
+            Err(WriteError::Damaged { .. }) => None,
+            Err(other) => return Err(other),
+        };
+        let (manifest, mut changed) = self.store(store, before.as_ref(), rows)?;
+        let epoch = before.as_ref().map_or(1, |head| head.epoch.saturating_add(1));
+        let last = before.as_ref().map_or(0, |head| head.last);
+        // The epoch is part of the state: the same rows may be loaded again.
+        let state = Digest(byname_wire::digest::sha256(&[&manifest.0, &epoch.to_be_bytes()]));
+        let kind = TableKind::Routes;
+        let head = TableHead { kind, epoch, manifest, base: last, base_state: state, last, state };
+        changed.revision = self.replace_head(table, &head).await?;
+        Ok(changed)
+    }
+
+    /// Changes rows of a table, by deltas, or by a new manifest if there are too many. `changes` are sorted by key, and each
+    /// key is there once.
+    ///
+    /// # Errors
+    /// There is no such table, chunks of it are missing in the folder and needed, or etcd does not answer.
+    pub async fn change_table(
+        &mut self,
+        store: &Store,
+        table: &Label,
+        changes: &[RowChange],
+    ) -> Result<TableChanged, WriteError> {
+        let added = changes.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
+        check_rows(&added.collect())?;
+        let mut head = head(&self.connection, &self.space, table).await?.ok_or(WriteError::NoTable(table.clone()))?;
+        let deltas = Delta::encode(head.epoch, head.state, changes);
+        let mut changed = TableChanged { deltas: deltas.len(), ..TableChanged::default() };
+        if deltas.len() > DELTAS_AT_ONCE {
+            let mut rows = read_table(&self.connection, &self.space, store, table).await?.rows;
+            for (key, value) in changes {
+                match value {
+                    Some(value) => drop(rows.insert(key.clone(), value.clone())),
+                    None => drop(rows.remove(key)),
+                }
+            }
+            return self.load_table(store, table, &rows).await;
+        }
+        if head.last - head.base + deltas.len() as u64 > DELTAS_MAX {
+            // The same state, in a new manifest.
+            let rows = read_table(&self.connection, &self.space, store, table).await?.rows;
+            let manifest;
+            (manifest, changed) = self.store(store, Some(&head), &rows)?;
+            changed.deltas = deltas.len();
+            head = TableHead { manifest, base: head.last, base_state: head.state, ..head };
+            self.replace_head(table, &head).await?;
+        }
+        for (delta, state) in deltas {
+            head = TableHead { last: head.last + 1, state, ..head };
+            let key = Key::Delta { table: table.clone(), sequence: head.last };
+            let writes = vec![
+                Write { key, value: Some(delta) },
+                Write { key: Key::Table(table.clone()), value: Some(head.encode()) },
+            ];
+            changed.revision = self.write(writes).await?;
+        }
+        Ok(changed)
+    }
+
+    /// Removes a table.
+    ///
+    /// # Errors
+    /// There is none, or etcd does not answer.
+    pub async fn drop_table(&mut self, table: &Label) -> Result<i64, WriteError> {
+        let mut writes = self.removals_of_deltas(table).await?;
+        let key = self.space.key(&Key::Table(table.clone()));
+        if one(&self.connection, key).await?.is_none() && writes.is_empty() {
+            return Err(WriteError::NoTable(table.clone()));
+        }
+        writes.insert(0, Write { key: Key::Table(table.clone()), value: None });
+        self.write(writes).await
+    }
+
+    /// Writes a head whose manifest has all deltas, and removes these.
+    async fn replace_head(&mut self, table: &Label, head: &TableHead) -> Result<i64, WriteError> {
+        let mut writes = vec![Write { key: Key::Table(table.clone()), value: Some(head.encode()) }];
+        writes.extend(self.removals_of_deltas(table).await?);
+        self.write(writes).await
+    }
+
+    async fn removals_of_deltas(&self, table: &Label) -> Result<Vec<Write>, WriteError> {
+        let deltas = deltas(&self.connection, &self.space, table).await?;
+        let removal = |(sequence, _)| Write { key: Key::Delta { table: table.clone(), sequence }, value: None };
+        Ok(deltas.into_iter().map(removal).collect())
+    }
+
+    /// Writes the chunks of a table and its manifest, and removes those from the folder that were only in the one before.
+    fn store(
+        &self,
+        store: &Store,
+        before: Option<&TableHead>,
+        rows: &Rows,
+    ) -> Result<(Digest, TableChanged), WriteError> {
+        let folder = |error| WriteError::Folder { folder: store.folder().display().to_string(), error };
+        let old = before.and_then(|head| {
+            let bytes = store.read(head.manifest).ok()??;
+            Manifest::decode(head.manifest, &bytes).ok()
+        });
+        let old: BTreeSet<Digest> =
+            old.iter().flat_map(|manifest| &manifest.chunks).map(|listed| listed.digest).collect();
+        let (mut manifest, mut changed) = (Manifest::default(), TableChanged::default());
+        for chunk in chunks(rows) {
+            if !old.contains(&chunk.digest) {
+                changed.chunks_new += 1;
+                changed.bytes_new += chunk.bytes.len() as u64;
+            }
+            store.write(chunk.digest, &chunk.bytes).map_err(folder)?;
+            manifest.push(&chunk);
+        }
+        changed.chunks = manifest.chunks.len();
+        let bytes = manifest.encode()?;
+        let digest = Digest::of(&bytes);
+        changed.bytes_new += bytes.len() as u64;
+        store.write(digest, &bytes).map_err(folder)?;
+        Ok((digest, changed))
+    }
+}
+
+/// All tables with their heads. A damaged head is `None`.
+///
+/// # Errors
+/// etcd does not answer.
+pub async fn table_heads(connection: &Connection, space: &Space) -> Result<Vec<(Label, Option<TableHead>)>, EtcdError> {
+    let mut prefix = space.want();
+    prefix.extend(b"tables/");
+    let all = connection.read_all(&prefix, usize::MAX).await?;
+    let head = |kv: crate::etcd::messages::KeyValue| match space.decode(&kv.key) {
+        Ok(Key::Table(table)) => Some((table, TableHead::decode(&kv.value).ok())),
+        _ => None,
+    };
+    Ok(all.kvs.into_iter().filter_map(head).collect())
+}
+
+/// The rows of a table, from the folder and from deltas in etcd.
+///
+/// # Errors
+/// There is no such table, it is damaged, or a chunk is not in the folder.
+pub async fn read_table(
+    connection: &Connection,
+    space: &Space,
+    store: &Store,
+    table: &Label,
+) -> Result<Content, WriteError> {
+    let head = head(connection, space, table).await?.ok_or(WriteError::NoTable(table.clone()))?;
+    let folder = || store.folder().display().to_string();
+    let read = |digest| match store.read(digest) {
+        Ok(Some(bytes)) => Ok(bytes),
+        Ok(None) => Err(WriteError::NoChunk { table: table.clone(), digest, folder: folder() }),
+        Err(error) => Err(WriteError::Folder { folder: folder(), error }),
+    };
+    let manifest = Manifest::decode(head.manifest, &read(head.manifest)?)?;
+    let mut rows = Rows::new();
+    for listed in &manifest.chunks {
+        chunk::decode(listed.digest, &read(listed.digest)?, &mut rows)?;
+    }
+    let damaged = |reason: String| WriteError::Damaged { table: table.clone(), reason };
+    let mut content = Content { state: head.base_state(), rows };
+    for (sequence, value) in deltas(connection, space, table).await? {
+        let delta = Delta::decode(&value).map_err(|error| damaged(error.to_string()))?;
+        content.apply(sequence, &delta).map_err(|error| damaged(error.to_string()))?;
+    }
+    if content.state != head.state() {
+        return Err(damaged(format!("its last delta is number {}, not {}", content.state.sequence, head.last)));
+    }
+    Ok(content)
+}
+
+async fn head(connection: &Connection, space: &Space, table: &Label) -> Result<Option<TableHead>, WriteError> {
+    let Some(value) = one(connection, space.key(&Key::Table(table.clone()))).await? else { return Ok(None) };
+    let damaged =
+        |error: crate::value::BadValue| WriteError::Damaged { table: table.clone(), reason: error.to_string() };
+    TableHead::decode(&value).map(Some).map_err(damaged)
+}
+
+async fn one(connection: &Connection, key: Vec<u8>) -> Result<Option<Vec<u8>>, EtcdError> {
+    let answer = connection.range(RangeRequest { key, ..RangeRequest::default() }).await?;
+    Ok(answer.kvs.into_iter().next().map(|kv| kv.value))
+}
+
+/// The deltas in etcd, in their order.
+async fn deltas(connection: &Connection, space: &Space, table: &Label) -> Result<Vec<(u64, Vec<u8>)>, EtcdError> {
+    let mut prefix = space.want();
+    prefix.extend(format!("tables/{table}/deltas/").bytes());
+    let all = connection.read_all(&prefix, usize::MAX).await?;
+    let delta = |kv: crate::etcd::messages::KeyValue| match space.decode(&kv.key) {
+        Ok(Key::Delta { sequence, .. }) => Some((sequence, kv.value)),
+        _ => None,
+    };
+    Ok(all.kvs.into_iter().filter_map(delta).collect())
+}

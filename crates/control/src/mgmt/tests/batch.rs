@@ -117,7 +117,7 @@ fn descriptors_lead_to_a_face_that_does_not_advertise_them() {
     let tree = OwnTree { id: TreeId(1), label: Some(Label::new(0)), neighbors: vec![], generation: None };
     router.management.join_trees(Trees::new(), vec![tree]);
     assert_eq!(router.batch("rib/batch", &[advertise(NEIGHBOUR), advertise(FaceId(999))]), (1, vec![(1, 410)]));
-    assert_eq!(router.management.tags().advertised_by(NEIGHBOUR), [descriptor.clone()]);
+    assert_eq!(router.management.tags().advertised_by(NEIGHBOUR), std::slice::from_ref(&descriptor));
     let withdraw = BatchChange::Withdraw { face_id: NEIGHBOUR.0, descriptor: descriptor.clone() };
     assert_eq!(router.batch("rib/batch", &[withdraw.clone(), withdraw]), (2, vec![]));
     assert_eq!(router.management.tags().advertised_by(NEIGHBOUR), []);

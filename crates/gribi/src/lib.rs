@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+mod connections;
 pub mod convert;
 pub mod core;
 pub mod proto;

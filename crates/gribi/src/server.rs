@@ -14,12 +14,13 @@ use byname_client::transport::Transport;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, oneshot};
-use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
-use tokio_stream::{Stream, StreamExt as _};
+use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
 use tracing::info;
 
+use crate::connections;
 use crate::convert;
 use crate::core::{Change, CloseReason, Core, Cursor, Key, Limits, Reply, SessionId};
 use crate::proto::gribi_server::{Gribi, GribiServer};
@@ -41,6 +42,9 @@ const PAGE: usize = 1_000;
 const CALLS_MAX: usize = 32;
 /// After so long without a sign of life, the server asks a connection for one, and then waits so long for it.
 const PING: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(10));
+
+/// A handshake of TLS may take so long.
+const HANDSHAKE: Duration = Duration::from_secs(5);
 
 /// TLS of the server, in PEM.
 #[derive(Clone)]
@@ -236,7 +240,8 @@ pub async fn serve(options: ServeOptions, stop: impl Future<Output = ()>) -> Res
         .initial_connection_window_size(4 << 20)
         .tcp_nodelay(true);
     if let Some(tls) = tls {
-        let mut config = ServerTlsConfig::new().identity(Identity::from_pem(tls.certificate, tls.key));
+        let mut config =
+            ServerTlsConfig::new().timeout(HANDSHAKE).identity(Identity::from_pem(tls.certificate, tls.key));
         if let Some(ca) = tls.client_ca {
             config = config.client_ca_root(Certificate::from_pem(ca));
         }
@@ -244,14 +249,7 @@ pub async fn serve(options: ServeOptions, stop: impl Future<Output = ()>) -> Res
     }
     let service = GribiServer::new(Service(shared.clone())).max_decoding_message_size(REQUEST_BYTES_MAX);
     info!("clients are served on {bound}");
-    let incoming = TcpListenerStream::new(listener).map(|accepted| {
-        if let Ok(stream) = &accepted {
-            // It only costs time if this fails.
-            let _ = stream.set_nodelay(true);
-        }
-        accepted
-    });
-    let serving = builder.add_service(service).serve_with_incoming(incoming);
+    let serving = builder.add_service(service).serve_with_incoming(connections::accepted(listener));
     tokio::select! {
         served = serving => served.map_err(refused),
         () = router::serve(&shared) => Ok(()),

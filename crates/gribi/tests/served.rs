@@ -329,3 +329,32 @@ fn only_loopback_addresses_are_without_tls() {
     let refused = block_on(serve(options(&router, listen), std::future::pending())).expect("a runtime");
     assert!(matches!(refused, Err(ServeError::Open(address)) if address == listen), "{refused:?}");
 }
+
+#[test]
+fn idle_connections_take_places_only_until_they_end() {
+    let router = FakeRouter::start("places");
+    let served = Served::start(&router);
+    let address = served.target.endpoint.trim_start_matches("http://").to_owned();
+    let mut idle: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(&address).expect("it listens")).collect();
+    let mut last = idle.pop().expect("there are 300");
+    last.set_read_timeout(Some(PATIENCE)).expect("set");
+    // The places are taken in order, so the last one got none.
+    assert!(matches!(last.read(&mut [0]), Ok(0) | Err(_)), "it is closed");
+    drop(idle);
+    let begun = Instant::now();
+    block_on(async {
+        // A connection without a place fails at its first call.
+        loop {
+            let client = Client::connect(&served.target).await;
+            if let Ok(client) = client
+                && client.get_all(EntryKind::All).await.is_ok()
+            {
+                break;
+            }
+            assert!(begun.elapsed() < PATIENCE, "no place gets free");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        begin(&served).await;
+    })
+    .expect("a runtime");
+}

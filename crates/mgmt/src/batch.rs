@@ -200,7 +200,7 @@ mod tests {
     fn what_is_too_long_or_strange_is_refused() {
         let mut out = Vec::new();
         let mut all = changes();
-        let name = format!("/{}", "x".repeat(40)).parse().expect("a name");
+        let name = format!("/{}", "x".repeat(120)).parse().expect("a name");
         all[0] = BatchChange::Register(ControlParameters { name: Some(name), ..ControlParameters::default() });
         let pushed = all.iter().cycle().take_while(|change| change.push(&mut out)).count();
         assert!(pushed > 100 && out.len() <= BATCH_BYTES_MAX, "{pushed} changes");

@@ -54,7 +54,7 @@ pub struct Options {
 impl Options {
     /// The usual settings.
     pub fn new(space: Space, node: Label) -> Self {
-        Options { space, node, grace_ms: 5_000, keys_max: 1_200_000, in_flight_max: 256 }
+        Options { space, node, grace_ms: 5_000, keys_max: 1_200_000, in_flight_max: 1_024 }
     }
 }
 
@@ -132,7 +132,7 @@ impl Change {
 
 /// Stands for a change that is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Ticket(u64);
+pub struct Ticket(pub(crate) u64);
 
 /// Routes that are no longer wanted.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 //! All of it runs as one task, on a runtime that has nothing else to do. Both sides share the state machine ([`Agent`]), and
 //! neither waits for the other: while etcd is away, the router is still watched over, and the other way round.
 
+mod batch;
 mod router;
 mod strategies;
 mod tables;

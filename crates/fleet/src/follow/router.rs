@@ -14,6 +14,7 @@ use thiserror::Error;
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
 
+use super::batch::Batch;
 use super::strategies::{SetByFleet, SetOnce};
 use super::{PAUSE, Shared};
 use crate::agent::{Change, SUSPENDED_MS, Ticket};
@@ -28,7 +29,7 @@ const CREATE: Duration = Duration::from_secs(9);
 
 /// The reason why the router did not do something.
 #[derive(Debug, Error)]
-enum RouterError {
+pub(super) enum RouterError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
     #[error(transparent)]
@@ -63,7 +64,7 @@ impl RouterError {
 type Faces = HashMap<Arc<str>, Vec<u64>>;
 
 /// A change that was made or not, and the face that was made for it.
-type Made = (Ticket, Change, Result<Option<u64>, RouterError>);
+pub(super) type Made = (Ticket, Change, Result<Option<u64>, RouterError>);
 
 /// Keeps the router as the agent wants it, for ever.
 pub(super) async fn serve(shared: &Shared, strategies: &mut SetByFleet) {
@@ -105,8 +106,9 @@ async fn session(shared: &Shared, strategies: &mut SetByFleet, said: &mut String
     let mut serving = JoinSet::new();
     serving.spawn(super::tables::serve(Arc::new(shared.options.chunks.clone()), client.clone()));
     let mut compared = Instant::now();
-    let mut under_way: JoinSet<Made> = JoinSet::new();
+    let mut under_way: JoinSet<Vec<Made>> = JoinSet::new();
     loop {
+        let mut batch = Batch::default();
         loop {
             let next = shared.agent.borrow_mut().next_change(shared.now());
             let Some((ticket, change)) = next else { break };
@@ -118,13 +120,17 @@ async fn session(shared: &Shared, strategies: &mut SetByFleet, said: &mut String
                 }
                 change => {
                     let ids = faces_of(&faces, &change);
-                    let client = client.clone();
-                    under_way.spawn(async move {
-                        let result = make(&client, &change, &ids).await;
-                        (ticket, change, result)
-                    });
+                    let Err(wanted) = batch.push((ticket, change, ids)) else { continue };
+                    // It is full, or this change is of another kind.
+                    under_way.spawn(std::mem::take(&mut batch).make(client.clone()));
+                    if let Err(wanted) = batch.push(wanted) {
+                        under_way.spawn(Batch::alone(wanted).make(client.clone()));
+                    }
                 }
             }
+        }
+        if !batch.is_empty() {
+            under_way.spawn(batch.make(client.clone()));
         }
         shared.news.notify_one();
         let applied = shared.agent.borrow().applied();
@@ -137,10 +143,13 @@ async fn session(shared: &Shared, strategies: &mut SetByFleet, said: &mut String
         let idle = shared.agent.borrow().is_idle();
         tokio::select! {
             Some(made) = under_way.join_next(), if !under_way.is_empty() => {
-                finish(shared, &mut faces, made.map_err(|_| RouterError::Closed)?)?;
+                let mut next = Some(made);
                 // All that has come, before the agent looks for more.
-                while let Some(made) = under_way.try_join_next() {
-                    finish(shared, &mut faces, made.map_err(|_| RouterError::Closed)?)?;
+                while let Some(made) = next {
+                    for made in made.map_err(|_| RouterError::Closed)? {
+                        finish(shared, &mut faces, made)?;
+                    }
+                    next = under_way.try_join_next();
                 }
             }
             () = shared.work.notified() => {}
@@ -204,7 +213,7 @@ fn faces_of(faces: &Faces, change: &Change) -> Vec<u64> {
 }
 
 /// Makes a change of routes or faces, given the faces with its address. Returns a face that it made.
-async fn make(client: &AsyncClient, change: &Change, ids: &[u64]) -> Result<Option<u64>, RouterError> {
+pub(super) async fn make(client: &AsyncClient, change: &Change, ids: &[u64]) -> Result<Option<u64>, RouterError> {
     match change {
         Change::Register { prefix, uri, attributes } => {
             if let Some(id) = ids.first() {

@@ -61,7 +61,9 @@ fn who_looks_changes_nothing_that_is_forwarded() {
         let records = tiny(&format!("--threads {threads} --compare {all}")).expect("tiny tables fit");
         assert_eq!(records.iter().map(|r| r.look).collect::<Vec<_>>(), [None, Some(Look::Traced), Some(Look::Counted)]);
         for record in &records {
-            assert!(record.checked > 3000 && record.wrong == 0 && record.drops == 0, "{record:?}");
+            // On a machine that is too busy, the ring between two threads fills, and sheds what it counts.
+            let is_kept = if threads == "1" { record.drops == 0 } else { record.lost == record.drops };
+            assert!(record.checked > 3000 && record.wrong == 0 && is_kept, "{record:?}");
         }
         let share = records[1].traced_share.expect("it was traced");
         assert!((0.001..0.1).contains(&share) && records[0].traced_share.is_none(), "{share}");

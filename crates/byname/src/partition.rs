@@ -166,13 +166,10 @@ fn build(args: BuildArgs) -> anyhow::Result<u8> {
     let (mut cuts, mut everywhere) = (Cuts::default(), 0u64);
     let mut parts: Vec<_> = args.nodes.iter().map(|_| Part { counter: NodeCounter::default(), loader: None }).collect();
     rules.each(&mut |name, label| {
-        let egress = egress(label);
-        holders.plan.place_and_cut(name, egress, &mut cuts);
-        let nodes = holders.of(name, egress);
-        everywhere += u64::from(nodes.len() == parts.len());
-        nodes.iter().try_for_each(|node| Ok(parts[*node].counter.push(name)?))
+        let placement = holders.plan.place_and_cut(name, egress(label), &mut cuts);
+        everywhere += u64::from(placement == Placement::Everywhere);
+        holders.of(name, placement).iter().try_for_each(|node| Ok(parts[*node].counter.push(name)?))
     })?;
-
     let options = Options::default();
     for part in &mut parts {
         part.loader = Some(BulkLoader::new(key, part.counter.nodes(), &options)?);
@@ -180,7 +177,8 @@ fn build(args: BuildArgs) -> anyhow::Result<u8> {
     let mut loaded = 0;
     rules.each(&mut |name, label| {
         let id = labels.id(label)?;
-        for node in holders.of(name, egress(label)) {
+        let placement = holders.plan.place(name, egress(label));
+        for node in holders.of(name, placement) {
             parts[*node].loader.as_mut().expect("each has one").push(name, id)?;
         }
         loaded += 1;
@@ -240,11 +238,11 @@ impl Holders {
         Ok(Holders { plan, copies, before, hashes: Box::default(), found })
     }
 
-    /// Those of one rule.
-    fn of(&mut self, name: NameRef<'_>, egress: Option<usize>) -> &[usize] {
+    /// Those of a rule with this place.
+    fn of(&mut self, name: NameRef<'_>, placement: Placement) -> &[usize] {
         let count = self.plan.nodes().len();
         self.found.clear();
-        match self.plan.place(name, egress) {
+        match placement {
             Placement::At { node, .. } => self.found.extend((node..node + self.copies).map(|node| node % count)),
             Placement::Everywhere => self.found.extend(0..count),
         }

@@ -80,6 +80,8 @@ pub(crate) struct Shard {
     pub met: Met,
     /// Scratch: the faces that one Interest may be sent to.
     pub nexthops: Vec<Nexthop>,
+    /// Room for the nexthops of a way to another node of a partition.
+    pub way_nexthops: Vec<Nexthop>,
     pub prefetch: Prefetch,
     /// The parsed packets of the burst.
     pub parsed: Vec<Staged>,
@@ -156,6 +158,7 @@ impl Shard {
             decision: Decision::default(),
             met: Met::default(),
             nexthops: Vec::new(),
+            way_nexthops: Vec::new(),
             prefetch: Prefetch::default(),
             parsed: Vec::with_capacity(BURST_MAX),
             wanted: Vec::with_capacity(BURST_MAX),

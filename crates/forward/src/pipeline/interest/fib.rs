@@ -125,17 +125,15 @@ impl Shard {
 
     /// If `entry` is the way to another node of a partition ([`byname_lookup::prefix::partition`]): whether the Interest has
     /// come from a node, and the entry that this node's own rules give it.
-    pub(in crate::pipeline) fn own_rules(&self, slot: SlotId, ingress: FaceId, entry: EntryId) -> Option<OwnRules> {
+    pub(in crate::pipeline) fn own_rules(&mut self, slot: SlotId, ingress: FaceId, entry: EntryId) -> Option<OwnRules> {
         let here = self.tables.fib().here()?;
         if !here.ways.entries().any(|way| way == entry) {
             return None;
         }
-        let mut nexthops = Vec::new();
-        let mut leads_to_ingress = |way| {
-            self.tables.nexthops(way, &mut nexthops);
-            nexthops.iter().any(|nexthop| nexthop.face == ingress)
-        };
-        let has_crossed = here.ways.entries().any(&mut leads_to_ingress);
+        let has_crossed = here.ways.entries().any(|way| {
+            self.tables.nexthops(way, &mut self.way_nexthops);
+            self.way_nexthops.iter().any(|nexthop| nexthop.face == ingress)
+        });
         let is_refused =
             || self.table.slot(slot).pit().is_some_and(|pit| pit.out_records.iter().any(|r| r.nacked.is_some()));
         if !has_crossed && !is_refused() {

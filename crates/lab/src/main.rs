@@ -24,6 +24,7 @@ mod mixed;
 mod options;
 mod partition;
 mod peer;
+mod plan;
 mod plot;
 mod prefix;
 mod progress;
@@ -68,6 +69,8 @@ enum Experiment {
     Libraries(libraries::Options),
     /// One router of several machines: a partition in front of parts of the rules, beside one table of all rules.
     Partition(partition::Options),
+    /// A fleet of a thousand routers with ten billion names, simulated with costs measured here: sizes, ways and changes.
+    Plan(plan::Options),
     /// Whole packets through the data plane, in memory: one data plane or several in turn.
     Forward(forward::Options),
     /// Forwarding by locator on the trees of a graph.
@@ -104,6 +107,7 @@ fn main() -> anyhow::Result<()> {
         Experiment::Flat(options) => flat::run(&options),
         Experiment::Libraries(options) => libraries::run(&options),
         Experiment::Partition(options) => harness::run(&options),
+        Experiment::Plan(options) => harness::run(&options),
         Experiment::Forward(options) => harness::run(&options),
         Experiment::Locator(options) => harness::run(&options),
         Experiment::Mixed(options) => harness::run(&options),

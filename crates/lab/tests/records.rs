@@ -20,6 +20,7 @@ const COMMANDS: &[&str] = &[
     "mixed --descriptors 1000 --nodes 100 --edges 200 --draws 1000 --seconds 0.02 --repetitions 2",
     "tags --descriptors 1000 --draws 1000 --seconds 0.02 --repetitions 2",
     "partition --rules 1000 --draws 1000 --seconds 0.02 --repetitions 1",
+    "plan --names 100k --routers 20 --links 40 --sample 1000 --change-rates 10 --change-s 1",
     "descriptors --descriptors 1000 --updates 100",
     "switch --on memory --names 1000 --draws 1000 --frame-memory 1Mi --seconds 0.02 --repetitions 2",
     "balance --exponents 1 --names 1000 --cs 100 --interests 1000 --threads 0",

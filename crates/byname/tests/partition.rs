@@ -4,6 +4,8 @@
 mod common;
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Command;
@@ -234,6 +236,170 @@ fn four_routers_are_one_and_a_killed_one_loses_what_is_in_flight() {
             assert_eq!(*label, format!("/up/{up}"), "{asked}");
         }
     }
+}
+
+/// A number from the environment, for runs that are larger than those of CI.
+fn number(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{variable}={text}")))
+}
+
+/// Many rules in canonical order: made-up ones with two depths, and real ones.
+struct Many {
+    made: u64,
+    real: Vec<Name>,
+}
+
+impl Many {
+    /// Made-up rules below each prefix, that of the prefix included.
+    const BELOW: u64 = 40;
+
+    fn new(made: u64) -> Many {
+        Many { made, real: domains() }
+    }
+
+    fn count(&self) -> u64 {
+        self.made + self.real.len() as u64
+    }
+
+    fn uri(&self, i: u64) -> String {
+        let Some(real) = i.checked_sub(self.made) else {
+            let (prefix, below) = (i / Self::BELOW, i % Self::BELOW);
+            return if below == 0 { format!("/m/{prefix:08x}") } else { format!("/m/{prefix:08x}/{below:02x}") };
+        };
+        self.real[real as usize].to_string()
+    }
+
+    /// The number of its upstream: the high bits of a product are as good as random.
+    fn up(i: u64) -> usize {
+        (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62) as usize
+    }
+
+    fn write(&self, path: &Path) {
+        let mut file = BufWriter::new(File::create(path).expect("a file"));
+        writeln!(file, "/m /up/0").expect("written");
+        (0..self.count()).for_each(|i| writeln!(file, "{} /up/{}", self.uri(i), Self::up(i)).expect("written"));
+        file.flush().expect("written");
+    }
+}
+
+/// The domain names of the data beside the project, as names with the top level first.
+fn domains() -> Vec<Name> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/domains_tb0hdan.txt.xz");
+    let Ok(output) = Command::new("xz").arg("-dc").arg(&path).output() else { return Vec::new() };
+    let named = |line: &str| {
+        let uri: String = line.split('.').rev().map(|label| format!("/{label}")).collect();
+        line.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte)).then(|| uri.parse().ok())?
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let long = |name: &Name| name.as_ref().component(0).is_some_and(|first| first.value.len() > 1);
+    let mut names: Vec<Name> = text.lines().filter_map(named).filter(long).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// `BYNAME_TEST_RULES=200000000 BYNAME_TEST_PACKETS=2000000` takes an hour, 24 GB of disk and a release build.
+#[test]
+fn names_of_all_kinds_are_answered_by_the_right_rule_also_while_a_node_dies() {
+    let (made, packets) = (number("BYNAME_TEST_RULES", 20_000), number("BYNAME_TEST_PACKETS", 8_000));
+    let folder = tempfile::tempdir_in(std::env::var("BYNAME_TEST_FOLDER").unwrap_or_else(|_| "/tmp".to_owned()));
+    let folder = folder.expect("a folder");
+    let folder = folder.path();
+    let mut many = Many::new(made);
+    if many.real.is_empty() {
+        println!("skipped: real names are not looked up in a partition: ../shared/data is not there");
+    }
+    // Real names are at most as many as made-up ones: every so many of them.
+    let step = (many.real.len() as u64).div_ceil(made).max(1) as usize;
+    many.real = std::mem::take(&mut many.real).into_iter().step_by(step).collect();
+    many.write(&folder.join("rules.txt"));
+    let nodes: Vec<_> = (1..=NODES).map(|node| format!("/r/{node}")).collect();
+    let begun = Instant::now();
+    let done = byname(
+        folder,
+        &format!("partition build rules.txt parts --nodes {} --copies 2 --cut-max 1000", nodes.join(",")),
+    );
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    std::fs::remove_file(folder.join("rules.txt")).expect("removed");
+    let build = begun.elapsed();
+    let upstreams: Vec<_> = (0..NODES).map(|up| Upstream::start(format!("/up/{up}"))).collect();
+    let mut routers = start(folder, true);
+    for router in &routers {
+        for (up, upstream) in upstreams.iter().enumerate() {
+            router.ok(&format!("route add /up/{up} udp4://127.0.0.1:{}", upstream.port));
+        }
+    }
+    let mut random = 0u64;
+    let mut draw = |below: u64| {
+        random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (random ^ (random >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (u128::from(mixed ^ (mixed >> 29)) * u128::from(below) >> 64) as u64
+    };
+    let (window, half) = (64, packets / 2);
+    let mut askers: Vec<_> = routers.iter().map(Asker::of).collect();
+    let mut asked: HashMap<Name, usize> = HashMap::new();
+    let (mut crossed, mut took) = (0, Duration::ZERO);
+    for packet in 0..packets {
+        if packet == half {
+            for asker in &mut askers {
+                asker.take(0, Duration::from_secs(10));
+                assert!(asker.waiting.is_empty(), "nothing is lost before a node dies");
+            }
+        }
+        if packet == half + half / 2 {
+            routers[2].kill();
+        }
+        // The node that dies is not asked any more: its neighbours do not know that, and hand it what is its own.
+        let at = if packet < half { packet as usize % NODES } else { [0, 1, 3][packet as usize % 3] };
+        let rule = draw(many.count());
+        let asks = name(&format!("{}/x/{packet}", many.uri(rule)));
+        asked.insert(asks.clone(), Many::up(rule));
+        let begun = Instant::now();
+        askers[at].take(window, Duration::from_millis(2000));
+        askers[at].ask(asks);
+        took += begun.elapsed();
+        // What is right is forgotten: there may be many.
+        if askers[at].answers.len() > 4096 || packet + 1 == half || packet + 1 == packets {
+            if packet + 1 == packets {
+                askers.iter_mut().for_each(|asker| asker.take(0, Duration::from_secs(2)));
+            }
+            for asker in &mut askers {
+                for (answered, (label, hops)) in asker.answers.drain() {
+                    let up = asked.remove(&answered).expect("it was asked for");
+                    assert_eq!(label, format!("/up/{up}"), "{answered}");
+                    assert!(
+                        [HOPS - 1, HOPS - 2].contains(&hops),
+                        "{answered} crosses once at most: {hops} hops are left"
+                    );
+                    crossed += u64::from(hops == HOPS - 2);
+                }
+            }
+        }
+    }
+    let lost = asked.len();
+    assert!(lost <= 2 * window * 3, "{lost} of {packets} are lost, more than were on their way");
+    let mut strangers = Asker::of(&routers[0]);
+    let unknown = (packets / 8).max(400);
+    for i in 0..unknown {
+        strangers.take(window, Duration::from_secs(10));
+        strangers.ask(name(&format!("/m/stranger{i}/x")));
+    }
+    strangers.take(0, Duration::from_secs(10));
+    assert_eq!(strangers.answers.len() as u64, unknown);
+    let in_vain = strangers.answers.values().filter(|(label, hops)| label == "/up/0" && *hops == HOPS - 2).count();
+    // Four bits of check let a sixteenth through. Half of these are at home, since there are two copies.
+    let expected = unknown as f64 / 16.0;
+    assert!((in_vain as f64) < expected + 5.0 * expected.sqrt(), "{in_vain} of {unknown} cross in vain");
+    println!(
+        "{} rules, {} of them real, built in {:.0} s: {packets} packets, {:.0} a second, {:.1} % crossed, {lost} lost when a \
+         node died, {:.2} % of {unknown} unknown names crossed in vain",
+        many.count(),
+        many.real.len(),
+        build.as_secs_f64(),
+        packets as f64 / took.as_secs_f64(),
+        100.0 * crossed as f64 / packets as f64,
+        100.0 * in_vain as f64 / unknown as f64,
+    );
 }
 
 #[test]

@@ -103,8 +103,11 @@ class Etcd:
 class Node:
     """A router and its agent. Notes when the router had which revision."""
 
-    def __init__(self, folder: Path, number: int, port: int, etcd: Etcd) -> None:
-        self.name, self.folder, self.etcd = f"n{number}", folder / f"n{number}", etcd
+    def __init__(
+        self, folder: Path, number: int, port: int, etcd: Etcd, routes_max: int = 1000, options: tuple[str, ...] = ()
+    ) -> None:
+        self.options = options
+        self.name, self.folder, self.etcd, self.port = f"n{number}", folder / f"n{number}", etcd, port
         self.folder.mkdir()
         self.applied: dict[int, float] = {}
         config = self.folder / "byname.toml"
@@ -112,7 +115,7 @@ class Node:
             f'[general]\nstate_folder = "{self.folder}"\n[faces.udp]\nport = {port}\nipv6 = false\n'
             f"multicast = {{ enabled = false }}\n[faces.tcp]\nlisten = false\n[faces.websocket]\nlisten = false\n"
             f'[faces.unix]\npath = "{self.folder}/nfd.sock"\n[metrics]\nenabled = false\n'
-            f"[tables]\npit_entries = 256\ncs_packets = 16\ndead_nonces = 256\n[rib]\nroutes_max = 1000\n"
+            f"[tables]\npit_entries = 4096\ncs_packets = 16\ndead_nonces = 256\n[rib]\nroutes_max = {routes_max}\n"
         )
         self.router = subprocess.Popen(
             [str(binary()), "run", "--config", str(config)],
@@ -120,12 +123,15 @@ class Node:
         )
         self.agent = None
 
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "RUST_LOG": "byname_fleet=debug", "NDN_CLIENT_TRANSPORT": f"unix://{self.folder}/nfd.sock"}
+
     def start_agent(self) -> None:
-        environment = {**os.environ, "RUST_LOG": "byname_fleet=debug", "NDN_CLIENT_TRANSPORT": f"unix://{self.folder}/nfd.sock"}
         self.agent = subprocess.Popen(
             [str(binary()), "agent", "--node", self.name, "--etcd", ",".join(self.etcd.clients),
-             "--state", str(self.folder / "agent.json")],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment,
+             "--state", str(self.folder / "agent.json"), "--chunks", str(self.folder / "chunks"), *self.options],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=self.environment,
         )
         threading.Thread(target=self.follow, args=(self.agent,), daemon=True).start()
 
@@ -146,8 +152,8 @@ class Node:
                 process.wait()
 
 
-def wait(nodes: list[Node], revision: int) -> list[float]:
-    deadline = time.monotonic() + PATIENCE_S
+def wait(nodes: list[Node], revision: int, patience_s: float = PATIENCE_S) -> list[float]:
+    deadline = time.monotonic() + patience_s
     while True:
         times = [node.time_of(revision) for node in nodes]
         if all(times):

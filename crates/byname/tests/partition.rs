@@ -402,6 +402,93 @@ fn names_of_all_kinds_are_answered_by_the_right_rule_also_while_a_node_dies() {
     );
 }
 
+/// Processor time of a process so far, in seconds.
+fn processor_s(router: &Router) -> f64 {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", router.pid())).expect("it runs");
+    let of_task = |task: std::fs::DirEntry| {
+        // A thread may have ended by now.
+        let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+        text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0)
+    };
+    tasks.map(|task| of_task(task.expect("a thread"))).sum::<f64>() / 1e9
+}
+
+/// Microseconds of all routers for each packet, while nodes in turn are asked, and the share of packets that cross.
+fn cost(routers: &[Router], many: &Many, packets: u64) -> (f64, f64) {
+    let mut askers: Vec<_> = routers.iter().map(Asker::of).collect();
+    let (mut begun, mut crossed) = (0.0, 0);
+    // As many before time is taken, so that all connections are there.
+    for packet in 0..2 * packets {
+        let (at, rule) = (packet as usize % NODES, packet.wrapping_mul(0x9e37_79b9_7f4a_7c15) % many.count());
+        if packet == packets {
+            askers.iter_mut().for_each(|asker| asker.take(0, Duration::from_secs(10)));
+            begun = routers.iter().map(processor_s).sum();
+        }
+        askers[at].take(16, Duration::from_secs(10));
+        askers[at].ask(name(&format!("{}/x/{packet}", many.uri(rule))));
+        let is_last = packet + 1 == 2 * packets;
+        if is_last {
+            askers.iter_mut().for_each(|asker| asker.take(0, Duration::from_secs(10)));
+        }
+        for asker in askers.iter_mut().filter(|asker| is_last || asker.answers.len() > 1024) {
+            for (_, (_, hops)) in asker.answers.drain() {
+                crossed += u64::from(hops < HOPS - 1);
+            }
+        }
+    }
+    let took: f64 = routers.iter().map(processor_s).sum::<f64>() - begun;
+    (took * 1e6 / packets as f64, crossed as f64 / (2 * packets) as f64)
+}
+
+/// Four nodes of which each has a quarter of the rules, beside four that have all. Packets leave where they arrive, or by a node that
+/// depends on their rule.
+#[test]
+fn a_packet_costs_as_many_nodes_as_it_crosses() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let (made, packets) = (number("BYNAME_TEST_RULES", 4_000), number("BYNAME_TEST_PACKETS", 20_000));
+    let many = Many { made, real: Vec::new() };
+    many.write(&folder.join("rules.txt"));
+    let done = byname(folder, "table build rules.txt all.table");
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let all = format!("[tables]\nbulk = \"{}\"\n", folder.join("all.table").display());
+    let upstreams: Vec<_> = (0..NODES).map(|up| Upstream::start(format!("/up/{up}"))).collect();
+    let egress: String = (0..NODES).map(|up| format!(" --egress /up/{up}=/r/{}", up + 1)).collect();
+    let mut costs = Vec::new();
+    for (options, leaves_anywhere) in [("", true), (&egress[..], false)] {
+        built(folder, options);
+        let parts = start(folder, false);
+        let whole: Vec<_> = (0..NODES).map(|_| Router::start_with(&all)).collect();
+        for routers in [&parts, &whole] {
+            for (here, router) in routers.iter().enumerate() {
+                for (up, upstream) in upstreams.iter().enumerate() {
+                    match leaves_anywhere || up == here {
+                        true => router.ok(&format!("route add /up/{up} udp4://127.0.0.1:{}", upstream.port)),
+                        false => router.ok(&format!("route add /up/{up} {}", face_to(routers, here, up))),
+                    };
+                }
+            }
+        }
+        costs.extend([cost(&parts, &many, packets), cost(&whole, &many, packets)]);
+    }
+    let [(parts, crossing), (whole, none), (by_egress, crossing_by_egress), (whole_by_egress, needed)] = costs[..]
+    else {
+        unreachable!("four kinds of nodes")
+    };
+    println!(
+        "{{\"experiment\": \"partition-packets\", \"rules\": {}, \"nodes\": {NODES}, \"packets\": {packets}, \
+         \"owner_us\": {parts:.2}, \"owner_crossing\": {crossing:.4}, \"all_us\": {whole:.2}, \"all_crossing\": {none:.4}, \
+         \"egress_us\": {by_egress:.2}, \"egress_crossing\": {crossing_by_egress:.4}, \"all_egress_us\": {whole_by_egress:.2}, \
+         \"all_egress_crossing\": {needed:.4}}}",
+        many.count(),
+    );
+    // With one copy of each rule, a quarter is at home: 2 - 1/4 nodes handle a packet.
+    assert!((crossing - 0.75).abs() < 0.05 && (needed - 0.75).abs() < 0.05 && none == 0.0, "{costs:?}");
+    assert!((crossing_by_egress - 0.75).abs() < 0.08, "{costs:?}");
+    assert!(parts > whole, "nodes that hand packets over take longer: {costs:?}");
+    assert!(by_egress < 1.5 * whole_by_egress, "a packet that had to cross anyway costs no more: {costs:?}");
+}
+
 #[test]
 fn rules_are_where_their_packets_leave() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -30,7 +30,10 @@ pub mod transport;
 mod verify;
 
 #[cfg(feature = "tokio")]
-pub use asynchronous::{AsyncClient, AsyncFetching, AsyncGroup, AsyncPublication, CallError, Ended, Member, Producer};
+pub use asynchronous::{
+    AsyncClient, AsyncFetching, AsyncGroup, AsyncPublication, CallError, Ended, MakeFaceError, Member, Producer,
+    RouterFaces,
+};
 pub use backoff::Backoff;
 pub use client::{Client, ClientOptions, FetchFileError, Fetching, StartError};
 pub use clock::Now;

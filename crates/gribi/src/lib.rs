@@ -8,6 +8,7 @@ pub mod core;
 pub mod proto;
 mod router;
 pub mod server;
+mod shared;
 
 use std::io;
 

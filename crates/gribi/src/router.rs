@@ -5,12 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use byname_client::fetch::{Discovery, FetchOptions, Object};
-use byname_client::management::{ManagementError, answered};
-use byname_client::{AsyncClient, CallError, ClientOptions, ConnectError};
+use byname_client::{AsyncClient, CallError, ClientOptions, ConnectError, Ended, MakeFaceError, RouterFaces};
 use byname_mgmt::batch::{BATCH_CHANGES_MAX, BatchChange, BatchOutcome};
-use byname_mgmt::{ControlParameters, Element, FaceStatus, FlatChange, RibEntry, decode_list, origin};
-use byname_wire::interest::InterestBuilder;
+use byname_mgmt::{ControlParameters, Element, FlatChange, RibEntry, origin};
 use byname_wire::{Component, DecodeError, Descriptor, Name, NameRef};
 use thiserror::Error;
 use tokio::task::JoinSet;
@@ -18,16 +15,10 @@ use tracing::{info, warn};
 
 use crate::convert::LABELS;
 use crate::core::{Atom, Change, Key};
-use crate::server::Shared;
+use crate::shared::Shared;
 
 /// Pauses between attempts to connect.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3));
-/// Longest dataset, in bytes: a few million routes.
-const DATASET_BYTES_MAX: u64 = 1 << 30;
-/// A face that connects again when its peer is back.
-const PERMANENT: u64 = 2;
-/// Connecting may take so long.
-const CREATE: Duration = Duration::from_secs(9);
 
 #[derive(Debug, Error)]
 enum RouterError {
@@ -36,19 +27,14 @@ enum RouterError {
     #[error(transparent)]
     Call(#[from] CallError),
     #[error(transparent)]
-    Management(#[from] ManagementError),
+    Ended(#[from] Ended),
     #[error("the router's answer to {0} is malformed: {1}")]
     Malformed(&'static str, DecodeError),
     #[error("the router refuses {verb}: {code} {text}")]
     Refused { verb: &'static str, code: u64, text: String },
-    #[error("the router calls {uri} {answer}: write the address in this form")]
-    NotCanonical { uri: Arc<str>, answer: String },
     #[error("the connection was closed")]
     Closed,
 }
-
-/// Faces of the router by the address of the peer.
-type Faces = HashMap<Arc<str>, Vec<u64>>;
 
 /// A change, and why it was refused: a code, and a text.
 type Carried = (Change, Result<(), (u64, Arc<str>)>);
@@ -86,7 +72,7 @@ pub(crate) async fn serve(shared: &Shared) {
 
 /// One connection to the router.
 async fn session(shared: &Shared, said: &mut String) -> Result<(), RouterError> {
-    let mut options = ClientOptions::new(shared.options.router.clone());
+    let mut options = ClientOptions::new(shared.router.clone());
     options.reconnect = None;
     options.session.outage_max = Duration::ZERO;
     let client = AsyncClient::connect(options).await?;
@@ -101,7 +87,7 @@ async fn session(shared: &Shared, said: &mut String) -> Result<(), RouterError> 
         work.issue(shared);
         let wake = shared.ask(|core, now| core.next_wake().map_or(u64::MAX, |at| at.saturating_sub(now)));
         let is_idle = work.under_way.is_empty() && shared.ask(|core, _| core.is_idle());
-        let compare_in = shared.options.compare.saturating_sub(compared.elapsed());
+        let compare_in = shared.compare.saturating_sub(compared.elapsed());
         tokio::select! {
             Some(done) = work.under_way.join_next(), if !work.under_way.is_empty() => {
                 work.finish(shared, done.map_err(|_| RouterError::Closed)??);
@@ -119,17 +105,7 @@ async fn session(shared: &Shared, said: &mut String) -> Result<(), RouterError> 
                 // Clients may have asked for something meanwhile: then what was read may be old.
                 shared.tell(|core, now| if core.is_idle() { core.router_is(now, there) });
             }
-            closed = watch_connection(&client) => return Err(closed),
-        }
-    }
-}
-
-/// Ends when the connection does.
-async fn watch_connection(client: &AsyncClient) -> RouterError {
-    loop {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        if let Err(ended) = client.counters().await {
-            return CallError::from(ended).into();
+            ended = client.ended() => return Err(ended.into()),
         }
     }
 }
@@ -137,7 +113,7 @@ async fn watch_connection(client: &AsyncClient) -> RouterError {
 /// What is under way in one connection.
 struct Work {
     client: AsyncClient,
-    faces: Faces,
+    faces: RouterFaces,
     /// Changes that wait for a face.
     creating: HashMap<Arc<str>, Vec<Change>>,
     /// Changes that have waited.
@@ -191,7 +167,7 @@ impl Work {
             Atom::Route { uri, .. } | Atom::Tags(uri) => uri,
             Atom::Label(_) => return Some(Vec::new()),
         };
-        let known = self.faces.get(uri).cloned().unwrap_or_default();
+        let known = self.faces.of(uri).to_vec();
         if !known.is_empty() || !change.adds {
             return Some(known);
         }
@@ -200,10 +176,9 @@ impl Work {
         if waiting.len() == 1 {
             let (client, uri) = (self.client.clone(), uri.clone());
             self.under_way.spawn(async move {
-                match create(&client, &uri).await {
-                    Ok(id) => Ok(Done::Face(uri, Ok(id))),
-                    Err(RouterError::Call(error)) => Err(error.into()),
-                    Err(error) => Ok(Done::Face(uri, Err(error.to_string().into()))),
+                match client.make_face(&uri).await {
+                    Err(MakeFaceError::Call(CallError::Ended(ended))) => Err(ended.into()),
+                    made => Ok(Done::Face(uri, made.map_err(|error| error.to_string().into()))),
                 }
             });
         }
@@ -245,7 +220,7 @@ impl Work {
                 let waiting = self.creating.remove(&uri).unwrap_or_default();
                 match made {
                     Ok(id) => {
-                        self.faces.insert(uri, vec![id]);
+                        self.faces.set(uri, id);
                         return self.back.extend(waiting);
                     }
                     Err(why) => waiting.into_iter().map(|change| (change, Err((0, why.clone())))).collect(),
@@ -255,7 +230,7 @@ impl Work {
         for (change, result) in &results {
             if let (Err((410, _)), Atom::Route { uri, .. } | Atom::Tags(uri)) = (result, &change.atom) {
                 // The face is gone. The next attempt makes it again.
-                self.faces.remove(uri);
+                self.faces.forget(uri);
             }
         }
         shared.tell(|core, now| {
@@ -331,41 +306,14 @@ fn group_of(name: NameRef<'_>) -> Option<u64> {
     std::str::from_utf8(last.value).ok()?.parse().ok()
 }
 
-/// Makes a face, or finds the one that exists.
-async fn create(client: &AsyncClient, uri: &Arc<str>) -> Result<u64, RouterError> {
-    let parameters = ControlParameters {
-        uri: Some(uri.to_string()),
-        face_persistency: Some(PERMANENT),
-        ..ControlParameters::default()
-    };
-    let name = management_name("faces", "create").join(Component::generic(&parameters.encode()));
-    let interest = InterestBuilder::new(name, 0).lifetime_ms(CREATE.as_millis() as u64);
-    let answer = client.express_signed(interest, 1).await?;
-    let body = match answered("faces/create", answer.data().content) {
-        Err(ManagementError::Refused { code: 409, body: Some(body), .. }) => *body,
-        other => other?,
-    };
-    if let Some(answer) = body.uri.filter(|answer| **answer != **uri) {
-        return Err(RouterError::NotCanonical { uri: uri.clone(), answer });
-    }
-    body.face_id.ok_or(RouterError::Malformed("faces/create", DecodeError::Missing(byname_mgmt::types::FACE_ID)))
-}
-
 /// What the router has: its faces, and what it has for each subject.
-async fn what_is(client: &AsyncClient) -> Result<(Faces, Vec<(Key, Vec<Atom>)>), RouterError> {
-    let faces: Vec<FaceStatus> = list(client, "faces", "faces/list").await?;
-    let (mut by_uri, mut uris) = (Faces::new(), HashMap::new());
-    for face in faces {
-        let uri: Arc<str> = face.uri.into();
-        uris.insert(face.face_id, uri.clone());
-        by_uri.entry(uri).or_default().push(face.face_id);
-    }
+async fn what_is(client: &AsyncClient) -> Result<(RouterFaces, Vec<(Key, Vec<Atom>)>), RouterError> {
+    let faces = client.faces().await?;
     let mut there: BTreeMap<Key, Vec<Atom>> = BTreeMap::new();
-    let rib: Vec<RibEntry> = list(client, "rib", "rib/list").await?;
-    for entry in rib {
+    for entry in client.list::<RibEntry>("rib").await? {
         let of_clients = entry.routes.iter().filter(|route| route.origin == origin::GRIBI);
         let atom = |route: &byname_mgmt::Route| {
-            let uri = uris.get(&route.face_id)?.clone();
+            let uri = faces.uri(route.face_id)?.clone();
             Some(Atom::Route { uri, cost: route.cost, flags: route.flags })
         };
         let atoms: Vec<Atom> = of_clients.filter_map(atom).collect();
@@ -374,37 +322,12 @@ async fn what_is(client: &AsyncClient) -> Result<(Faces, Vec<(Key, Vec<Atom>)>),
             there.insert(label.map_or_else(|| Key::Prefix(Arc::new(entry.name)), Key::Label), atoms);
         }
     }
-    let flat: Vec<FlatChange> = list(client, "flat", "flat/list").await?;
-    for one in flat {
+    for one in client.list::<FlatChange>("flat").await? {
         if let Some(group) = one.label.and_then(|label| group_of(label.as_ref())) {
             there.insert(Key::Flat(Arc::new(one.name)), vec![Atom::Label(group)]);
         }
     }
-    Ok((by_uri, there.into_iter().collect()))
-}
-
-async fn list<T: Element>(client: &AsyncClient, module: &str, words: &'static str) -> Result<Vec<T>, RouterError> {
-    // The router has no metadata of its datasets, so nobody asks for it.
-    let object = client.find(&management_name(module, "list"), Discovery::Prefix).await?;
-    let options =
-        FetchOptions { bytes_max: DATASET_BYTES_MAX, segments_max: DATASET_BYTES_MAX, ..FetchOptions::default() };
-    let mut content = Vec::new();
-    match object {
-        Object::Single(packet) => content.extend_from_slice(packet.data().content),
-        Object::Segmented(name) => {
-            let mut fetching = client.fetch_segments(&name, options).await.map_err(CallError::from)?;
-            while let Some(chunk) = fetching.next().await {
-                content.extend_from_slice(chunk.map_err(CallError::from)?.content());
-            }
-        }
-    }
-    decode_list(&content).map_err(|error| RouterError::Malformed(words, error))
-}
-
-fn management_name(module: &str, verb: &str) -> Name {
-    ["localhost", "nfd", module, verb]
-        .iter()
-        .fold(Name::default(), |name, component| name.join(Component::generic(component.as_bytes())))
+    Ok((faces, there.into_iter().collect()))
 }
 
 #[cfg(test)]

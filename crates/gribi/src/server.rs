@@ -4,16 +4,15 @@
 //! while too many operations wait for the router, or while the client does not take its results: so memory is bounded, and the
 //! client slows down.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::Arc;
+use std::time::Duration;
 
 use byname_client::transport::Transport;
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
@@ -22,20 +21,19 @@ use tracing::info;
 
 use crate::connections;
 use crate::convert;
-use crate::core::{Change, CloseReason, Core, Cursor, Key, Limits, Reply, SessionId};
+use crate::core::{CloseReason, Core, Cursor, Key, Limits, SessionId};
 use crate::proto::gribi_server::{Gribi, GribiServer};
 use crate::proto::{
     EntryKind, FlushRequest, FlushResponse, GetRequest, GetResponse, ModifyRequest, ModifyResponse, Operation,
-    SessionParametersResult, flush_request,
+    flush_request,
 };
 use crate::router;
+use crate::shared::{Outgoing, Shared, lock, now_ns};
 
 /// Most operations in one request.
 pub const OPERATIONS_MAX: usize = 16_384;
 /// Most bytes of a request.
 const REQUEST_BYTES_MAX: usize = 4 << 20;
-/// Most results in one response.
-const RESULTS_MAX: usize = 4_096;
 /// Entries in one response to `Get`.
 const PAGE: usize = 1_000;
 /// Calls that one connection may have at a time.
@@ -89,127 +87,6 @@ pub enum ServeError {
     Serve(String),
 }
 
-/// What the sides share.
-pub(crate) struct Shared {
-    pub(crate) options: ServeOptions,
-    state: Mutex<State>,
-    begun: Instant,
-    /// There may be something to change in the router.
-    pub(crate) work: Notify,
-}
-
-struct State {
-    core: Core,
-    sessions: HashMap<SessionId, Arc<Outgoing>>,
-    flushes: HashMap<u64, oneshot::Sender<()>>,
-}
-
-/// What a session's client is to be told.
-#[derive(Default)]
-struct Outgoing {
-    queue: Mutex<Queue>,
-    news: Notify,
-}
-
-#[derive(Default)]
-struct Queue {
-    responses: std::collections::VecDeque<ModifyResponse>,
-    end: Option<CloseReason>,
-}
-
-/// A lock of values that are whole between any two statements.
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn now_ns() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-}
-
-impl Shared {
-    fn now(&self) -> u64 {
-        self.begun.elapsed().as_millis() as u64
-    }
-
-    /// Lets the core take something in, and passes its replies on.
-    pub(crate) fn tell<T>(&self, act: impl FnOnce(&mut Core, u64) -> T) -> T {
-        let mut state = lock(&self.state);
-        let result = act(&mut state.core, self.now());
-        state.dispatch();
-        self.work.notify_one();
-        result
-    }
-
-    /// Asks the core.
-    pub(crate) fn ask<T>(&self, ask: impl FnOnce(&Core, u64) -> T) -> T {
-        ask(&lock(&self.state).core, self.now())
-    }
-
-    /// The next change of the router, if one is due.
-    pub(crate) fn next_change(&self) -> Option<Change> {
-        let mut state = lock(&self.state);
-        let change = state.core.next_change(self.now());
-        state.dispatch();
-        change
-    }
-}
-
-impl State {
-    /// Passes on what the core replies.
-    fn dispatch(&mut self) {
-        let timestamp = now_ns();
-        for reply in self.core.take_replies() {
-            let (id, response) = match reply {
-                Reply::Flushed(number) => {
-                    if let Some(done) = self.flushes.remove(&number) {
-                        // The client may be gone.
-                        let _ = done.send(());
-                    }
-                    continue;
-                }
-                Reply::Close(id, reason) => {
-                    if let Some(outgoing) = self.sessions.remove(&id) {
-                        lock(&outgoing.queue).end = Some(reason);
-                        outgoing.news.notify_one();
-                    }
-                    continue;
-                }
-                Reply::Result(id, operation, status) => {
-                    let Some(outgoing) = self.sessions.get(&id) else { continue };
-                    outgoing.result(convert::result(operation, status, timestamp));
-                    continue;
-                }
-                Reply::Params(id) => {
-                    let params_result = Some(SessionParametersResult {});
-                    (id, ModifyResponse { params_result, ..ModifyResponse::default() })
-                }
-                Reply::Election(id, highest) => {
-                    let election_id = Some(convert::halves(highest));
-                    (id, ModifyResponse { election_id, ..ModifyResponse::default() })
-                }
-            };
-            if let Some(outgoing) = self.sessions.get(&id) {
-                lock(&outgoing.queue).responses.push_back(response);
-                outgoing.news.notify_one();
-            }
-        }
-    }
-}
-
-impl Outgoing {
-    /// Adds a result to the last response, if that has only results and room for one more.
-    fn result(&self, result: crate::proto::Result) {
-        let mut queue = lock(&self.queue);
-        match queue.responses.back_mut() {
-            Some(last) if !last.result.is_empty() && last.result.len() < RESULTS_MAX => last.result.push(result),
-            _ => queue.responses.push_back(ModifyResponse { result: vec![result], ..ModifyResponse::default() }),
-        }
-        drop(queue);
-        self.news.notify_one();
-    }
-}
-
 /// Serves until `stop` is ready.
 ///
 /// # Errors
@@ -225,8 +102,8 @@ pub async fn serve(options: ServeOptions, stop: impl Future<Output = ()>) -> Res
     }
     let listener = TcpListener::bind(listen).await.map_err(|error| ServeError::Listen(listen, error))?;
     let bound = listener.local_addr().map_err(|error| ServeError::Listen(listen, error))?;
-    let state = State { core: Core::new(options.limits.clone(), 0), sessions: HashMap::new(), flushes: HashMap::new() };
-    let shared = Arc::new(Shared { options, state: state.into(), begun: Instant::now(), work: Notify::new() });
+    let waiting_max = options.limits.waiting_max;
+    let shared = Arc::new(Shared::new(Core::new(options.limits, 0), options.router, options.compare));
     let refused = |error: tonic::transport::Error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
         ServeError::Serve(format!("{error}{cause}"))
@@ -247,7 +124,8 @@ pub async fn serve(options: ServeOptions, stop: impl Future<Output = ()>) -> Res
         }
         builder = builder.tls_config(config).map_err(refused)?;
     }
-    let service = GribiServer::new(Service(shared.clone())).max_decoding_message_size(REQUEST_BYTES_MAX);
+    let service =
+        GribiServer::new(Service { shared: shared.clone(), waiting_max }).max_decoding_message_size(REQUEST_BYTES_MAX);
     info!("clients are served on {bound}");
     let serving = builder.add_service(service).serve_with_incoming(connections::accepted(listener));
     tokio::select! {
@@ -258,7 +136,11 @@ pub async fn serve(options: ServeOptions, stop: impl Future<Output = ()>) -> Res
 }
 
 /// The methods of the service.
-struct Service(Arc<Shared>);
+struct Service {
+    shared: Arc<Shared>,
+    /// See [`SessionTask`].
+    waiting_max: usize,
+}
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
@@ -270,14 +152,14 @@ impl Gribi for Service {
     async fn modify(&self, request: Request<Streaming<ModifyRequest>>) -> Result<Response<Self::ModifyStream>, Status> {
         let outgoing = Arc::new(Outgoing::default());
         let id = {
-            let mut state = lock(&self.0.state);
+            let mut state = lock(&self.shared.state);
             let id = state.core.open().map_err(status)?;
             state.sessions.insert(id, outgoing.clone());
             id
         };
         // One response is on its way, and one waits.
         let (sender, responses) = mpsc::channel(1);
-        let session = SessionTask { shared: self.0.clone(), id, outgoing, sender };
+        let session = SessionTask { shared: self.shared.clone(), waiting_max: self.waiting_max, id, outgoing, sender };
         tokio::spawn(session.run(request.into_inner()));
         Ok(Response::new(Box::pin(ReceiverStream::new(responses))))
     }
@@ -286,7 +168,7 @@ impl Gribi for Service {
         let kind = EntryKind::try_from(request.get_ref().kind)
             .map_err(|_| Status::invalid_argument("this server knows no such kind of entries"))?;
         let (sender, responses) = mpsc::channel(1);
-        let shared = self.0.clone();
+        let shared = self.shared.clone();
         tokio::spawn(async move {
             let mut next = Some(first(kind));
             while let Some(cursor) = next {
@@ -320,14 +202,14 @@ impl Gribi for Service {
         };
         let (sender, done) = oneshot::channel();
         {
-            let mut state = lock(&self.0.state);
+            let mut state = lock(&self.shared.state);
             let number = state.core.flush(election).map_err(|highest| {
                 Status::failed_precondition(format!("the highest election id is {highest}: only its client may flush"))
             })?;
             state.flushes.insert(number, sender);
             state.dispatch();
         }
-        self.0.work.notify_one();
+        self.shared.work.notify_one();
         done.await.map_err(|_| Status::aborted("the server ends"))?;
         Ok(Response::new(FlushResponse { timestamp_ns: now_ns() }))
     }
@@ -362,6 +244,8 @@ fn status(reason: CloseReason) -> Status {
 /// The task of a session.
 struct SessionTask {
     shared: Arc<Shared>,
+    /// Requests are not read while more operations wait.
+    waiting_max: usize,
     id: SessionId,
     outgoing: Arc<Outgoing>,
     sender: mpsc::Sender<Result<ModifyResponse, Status>>,
@@ -379,7 +263,7 @@ impl SessionTask {
     }
 
     async fn serve(&self, mut requests: Streaming<ModifyRequest>) {
-        let waiting_max = self.shared.options.limits.waiting_max;
+        let waiting_max = self.waiting_max;
         // Whether the client may have more to ask.
         let mut is_open = true;
         loop {

@@ -3,6 +3,7 @@
 //! The task ends when all handles are gone.
 
 mod driver;
+mod management;
 mod watcher;
 
 use std::io;
@@ -33,6 +34,7 @@ use crate::socket::ConnectError;
 use crate::sync::{SyncOptions, Update};
 use crate::tags::{FanOutLimit, Message};
 use driver::{Call, Driver, Taker};
+pub use management::{MakeFaceError, RouterFaces};
 
 /// Calls that wait for the task.
 const CALLS: usize = 256;

@@ -17,6 +17,7 @@ pub mod content;
 pub mod delta;
 pub mod manifest;
 pub mod named;
+pub mod source;
 pub mod store;
 #[cfg(test)]
 mod tests;

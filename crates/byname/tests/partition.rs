@@ -333,7 +333,7 @@ fn names_of_all_kinds_are_answered_by_the_right_rule_also_while_a_node_dies() {
     let mut draw = |below: u64| {
         random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (random ^ (random >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        (u128::from(mixed ^ (mixed >> 29)) * u128::from(below) >> 64) as u64
+        ((u128::from(mixed ^ (mixed >> 29)) * u128::from(below)) >> 64) as u64
     };
     let (window, half) = (64, packets / 2);
     let mut askers: Vec<_> = routers.iter().map(Asker::of).collect();

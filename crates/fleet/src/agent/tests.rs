@@ -37,6 +37,9 @@ fn all(agent: &mut Agent, now: u64) -> Vec<String> {
             Change::Resume { uri } => format!("resume {uri}"),
             Change::SetStrategy { prefix, strategy } => format!("set {prefix} {strategy}"),
             Change::RestoreStrategy { prefix } => format!("restore {prefix}"),
+            Change::UseFiles { files } => {
+                format!("use {}", files.iter().map(|file| &*file.name).collect::<Vec<_>>().join(" "))
+            }
         });
         agent.done(now, ticket, Ok(()));
     }
@@ -219,7 +222,7 @@ mod tables {
     fn head(manifest: &str) -> TableHead {
         let (manifest, state) = (Digest::of(manifest.as_bytes()), Digest::of(b"first"));
         let kind = TableKind::Routes;
-        TableHead { kind, epoch: 1, manifest, base: 0, base_state: state, last: 0, state }
+        TableHead { kind, flat: None, epoch: 1, manifest, base: 0, base_state: state, last: 0, state }
     }
 
     fn put_head(head: &TableHead, revision: i64) -> Event {

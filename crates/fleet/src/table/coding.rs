@@ -25,6 +25,7 @@ pub(super) enum Kind {
     Chunk = 1,
     Manifest = 2,
     Delta = 3,
+    Blocks = 4,
 }
 
 impl Kind {
@@ -33,6 +34,7 @@ impl Kind {
             Kind::Chunk => "chunk",
             Kind::Manifest => "manifest",
             Kind::Delta => "delta",
+            Kind::Blocks => "list of blocks",
         }
     }
 }

@@ -12,7 +12,8 @@ use crate::table::delta::{Delta, RowChange};
 use crate::table::manifest::Manifest;
 use crate::table::store::Store;
 use crate::table::{Digest, Rows};
-use crate::value::{DELTAS_MAX, TableHead, TableKind, Value, check_rows};
+use crate::intent::built::FLAT_MAX;
+use crate::value::{DELTAS_MAX, TableForm, TableHead, TableKind, Value};
 
 use super::{Write, WriteError, Writer};
 
@@ -39,8 +40,15 @@ impl Writer {
     ///
     /// # Errors
     /// A row is none, the folder cannot be used, or the head cannot be written.
-    pub async fn load_table(&mut self, store: &Store, table: &Label, rows: &Rows) -> Result<TableChanged, WriteError> {
-        check_rows(rows)?;
+    pub async fn load_table(
+        &mut self,
+        store: &Store,
+        table: &Label,
+        form: &TableForm,
+        rows: &Rows,
+    ) -> Result<TableChanged, WriteError> {
+        form.check_rows(rows)?;
+        self.check_form(table, form).await?;
         let before = match head(&self.connection, &self.space, table).await {
             // A damaged table is replaced, too. Its deltas are found by their keys.
             Ok(head) => head,
@@ -52,8 +60,8 @@ impl Writer {
         let last = before.as_ref().map_or(0, |head| head.last);
         // The epoch is part of the state: the same rows may be loaded again.
         let state = Digest(byname_wire::digest::sha256(&[&manifest.0, &epoch.to_be_bytes()]));
-        let kind = TableKind::Routes;
-        let head = TableHead { kind, epoch, manifest, base: last, base_state: state, last, state };
+        let TableForm { kind, flat } = form.clone();
+        let head = TableHead { kind, flat, epoch, manifest, base: last, base_state: state, last, state };
         changed.revision = self.replace_head(table, &head).await?;
         Ok(changed)
     }
@@ -70,8 +78,10 @@ impl Writer {
         changes: &[RowChange],
     ) -> Result<TableChanged, WriteError> {
         let added = changes.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
-        check_rows(&added.collect())?;
+        let added = added.collect();
         let mut head = head(&self.connection, &self.space, table).await?.ok_or(WriteError::NoTable(table.clone()))?;
+        let form = TableForm { kind: head.kind, flat: head.flat.clone() };
+        form.check_rows(&added)?;
         let deltas = Delta::encode(head.epoch, head.state, changes);
         let mut changed = TableChanged { deltas: deltas.len(), ..TableChanged::default() };
         if deltas.len() > DELTAS_AT_ONCE {
@@ -82,7 +92,7 @@ impl Writer {
                     None => drop(rows.remove(key)),
                 }
             }
-            return self.load_table(store, table, &rows).await;
+            return self.load_table(store, table, &form, &rows).await;
         }
         if head.last - head.base + deltas.len() as u64 > DELTAS_MAX {
             // The same state, in a new manifest.
@@ -116,7 +126,37 @@ impl Writer {
             return Err(WriteError::NoTable(table.clone()));
         }
         writes.insert(0, Write { key: Key::Table(table.clone()), value: None });
+        writes.push(Write { key: Key::Built(table.clone()), value: None });
         self.write(writes).await
+    }
+
+    /// Whether all routers could have this table beside the others.
+    async fn check_form(&self, table: &Label, form: &TableForm) -> Result<(), WriteError> {
+        let heads = table_heads(&self.connection, &self.space).await?;
+        let heads = || heads.iter().filter_map(|(other, head)| Some((other, head.as_ref()?)));
+        for (other, head) in heads() {
+            let conflict = match (other == table, form.kind, head.kind) {
+                (true, wanted, is) if wanted != is => Some("is of another kind: load the new one as another table first"),
+                (true, ..) if form.flat.as_ref().map(|flat| &flat.prefix) != head.flat.as_ref().map(|flat| &flat.prefix) => {
+                    Some("has names of another prefix: load the new one as another table first")
+                }
+                (false, TableKind::Built, TableKind::Built) => {
+                    Some("is built already, and routers have one built table of prefixes: put all rules into one table")
+                }
+                (false, TableKind::Flat, TableKind::Flat) if form.same_prefix(head.flat.as_ref()) => {
+                    Some("has the flat names of this prefix already: put all of them into one table")
+                }
+                _ => None,
+            };
+            if let Some(why) = conflict {
+                return Err(WriteError::Conflict { table: other.clone(), why });
+            }
+        }
+        let flat = heads().filter(|(other, head)| *other != table && head.kind == TableKind::Flat).count();
+        if form.kind == TableKind::Flat && flat >= FLAT_MAX {
+            return Err(WriteError::Conflict { table: table.clone(), why: "is one more table of flat names than routers have: at most 16" });
+        }
+        Ok(())
     }
 
     /// Writes a head whose manifest has all deltas, and removes these.

@@ -102,7 +102,7 @@ pub struct Write {
     pub value: Option<Vec<u8>>,
 }
 
-pub use tables::{TableChanged, read_table, table_heads};
+pub use tables::{Building, TableChanged, built_heads, read_table, table_heads};
 
 /// The one writer of a fleet.
 #[derive(Debug)]

@@ -327,9 +327,10 @@ impl Agent {
     /// A file that was wanted is here, whole; or this is why it is not here yet.
     pub fn file(&mut self, now: u64, file: &WantedFile, result: Result<(), String>) {
         let mut touched = Touched::default();
+        let was_due = self.dirty.contains(&Subject::Files);
         self.intent.brought(file, result, &mut touched);
         self.take(now, touched);
-        if self.retries.get(&Subject::Files).is_some_and(|retry| retry.due_at().is_some()) {
+        if !was_due && self.retries.get(&Subject::Files).is_some_and(|retry| retry.due_at().is_some()) {
             // The router has refused it a moment ago.
             self.dirty.remove(&Subject::Files);
         }
@@ -341,11 +342,12 @@ impl Agent {
     }
 
     fn held(&self) -> Option<String> {
-        let in_vain = !self.options.takes_files && self.intent.lists_of_blocks().next().is_some();
-        self.intent.held().or_else(|| in_vain.then(|| {
-            "the intent has a table that a builder has made: start the agent with --tables, and name that file in the \
-             router's configuration ([fleet] tables)".to_owned()
-        }))
+        if !self.options.takes_files && self.intent.lists_of_blocks().next().is_some() {
+            let text = "the intent has a table that a builder has made: start the agent with --tables, and name that file \
+                        in the router's configuration ([fleet] tables)";
+            return Some(text.to_owned());
+        }
+        self.intent.held()
     }
 
     /// Names of the manifests of all tables.

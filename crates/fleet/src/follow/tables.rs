@@ -36,14 +36,14 @@ pub struct ChunkOptions {
 
 /// What fetches one chunk.
 #[derive(Clone)]
-pub(crate) struct Fetcher {
-    pub(crate) options: Arc<ChunkOptions>,
-    pub(crate) client: Option<AsyncClient>,
+pub(super) struct Fetcher {
+    options: Arc<ChunkOptions>,
+    client: Option<AsyncClient>,
 }
 
 impl Fetcher {
     /// A chunk or manifest, and whether it was fetched from somebody else.
-    pub(crate) async fn get(&self, digest: Digest) -> Result<(Vec<u8>, bool), String> {
+    pub(super) async fn get(&self, digest: Digest) -> Result<(Vec<u8>, bool), String> {
         let own = &self.options.own;
         match own.read(digest) {
             Ok(Some(bytes)) => return Ok((bytes, false)),

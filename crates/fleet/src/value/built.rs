@@ -96,6 +96,18 @@ impl Value for BuiltHead {
     }
 }
 
+/// The key of the builder that leads. Later versions may say more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuilderReport {
+    /// Who it is, for people.
+    pub by: String,
+    /// Why a table is not built.
+    #[serde(default)]
+    pub waits: Option<String>,
+}
+
+impl Value for BuilderReport {}
+
 /// What a table is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableForm {

@@ -1,6 +1,7 @@
 //! Writes tables: whole ones as chunks with a head, and changes as deltas.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use crate::etcd::messages::RangeRequest;
 use crate::etcd::{Connection, EtcdError};
@@ -13,9 +14,9 @@ use crate::table::manifest::Manifest;
 use crate::table::store::Store;
 use crate::table::{Digest, Rows};
 use crate::intent::built::FLAT_MAX;
-use crate::value::{DELTAS_MAX, TableForm, TableHead, TableKind, Value};
+use crate::value::{BuiltHead, DELTAS_MAX, TableForm, TableHead, TableKind, Value};
 
-use super::{Write, WriteError, Writer};
+use super::{LOOK, Write, WriteError, Writer};
 
 /// More deltas than this are worth a new manifest.
 const DELTAS_AT_ONCE: usize = 16;
@@ -35,7 +36,42 @@ pub struct TableChanged {
     pub deltas: usize,
 }
 
+/// How far builders are with a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Building {
+    /// Nobody builds tables of this kind.
+    Needless,
+    /// Its file is built, since this revision of the intent.
+    Done(i64),
+    /// Its file is one of an earlier state, or there is none.
+    Late,
+}
+
 impl Writer {
+    /// Waits until a builder has made the file of a table, at most so long.
+    ///
+    /// # Errors
+    /// etcd does not answer, or another writer has begun.
+    pub async fn wait_built(&mut self, table: &Label, patience: Duration) -> Result<Building, WriteError> {
+        let begun = Instant::now();
+        loop {
+            let head = head(&self.connection, &self.space, table).await?;
+            let Some(head) = head.filter(|head| head.kind != TableKind::Routes) else { return Ok(Building::Needless) };
+            let key = self.space.key(&Key::Built(table.clone()));
+            let answer = self.connection.range(RangeRequest { key, ..RangeRequest::default() }).await?;
+            if let Some(kv) = answer.kvs.first()
+                && BuiltHead::decode(&kv.value).is_ok_and(|built| built.state() == head.state())
+            {
+                return Ok(Building::Done(kv.mod_revision));
+            }
+            if begun.elapsed() >= patience {
+                return Ok(Building::Late);
+            }
+            self.renew().await?;
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
     /// Makes these the rows of a table. Chunks are in the folder before the head is in etcd.
     ///
     /// # Errors
@@ -214,6 +250,24 @@ pub async fn table_heads(connection: &Connection, space: &Space) -> Result<Vec<(
     let all = connection.read_all(&prefix, usize::MAX).await?;
     let head = |kv: crate::etcd::messages::KeyValue| match space.decode(&kv.key) {
         Ok(Key::Table(table)) => Some((table, TableHead::decode(&kv.value).ok())),
+        _ => None,
+    };
+    Ok(all.kvs.into_iter().filter_map(head).collect())
+}
+
+/// Heads of the files that builders have made. A damaged head is `None`.
+///
+/// # Errors
+/// etcd does not answer.
+pub async fn built_heads(
+    connection: &Connection,
+    space: &Space,
+) -> Result<BTreeMap<Label, Option<BuiltHead>>, EtcdError> {
+    let mut prefix = space.want();
+    prefix.extend(b"built/");
+    let all = connection.read_all(&prefix, usize::MAX).await?;
+    let head = |kv: crate::etcd::messages::KeyValue| match space.decode(&kv.key) {
+        Ok(Key::Built(table)) => Some((table, BuiltHead::decode(&kv.value).ok())),
         _ => None,
     };
     Ok(all.kvs.into_iter().filter_map(head).collect())

@@ -14,7 +14,7 @@ use byname_wire::Name;
 use crate::key::{BadKey, Key, Space};
 use crate::label::Label;
 use crate::table::{Digest, Rows};
-use crate::value::{BadValue, Down, Group, Head, Link, Nexthop, Route, Settled, Strategy, TableReport, Value};
+use crate::value::{BadValue, BuiltHead, Down, Group, Head, Link, Nexthop, Route, Settled, Strategy, TableReport, Value};
 pub use built::{UsedFile, WantedFile};
 use tables::Tables;
 pub use tables::{TABLES_MAX, Wanted};
@@ -161,9 +161,10 @@ impl Intent {
         self.built.files()
     }
 
-    /// Lists of the blocks of all files.
+    /// Lists of the blocks of all files, and patches that lead to them.
     pub fn lists_of_blocks(&self) -> impl Iterator<Item = Digest> {
-        self.built.heads().map(|head| head.blocks)
+        let patch = |head: &BuiltHead| head.patch.as_ref().map(|patch| patch.patch);
+        self.built.heads().flat_map(move |head| [Some(head.blocks), patch(head)]).flatten()
     }
 
     /// Labels of groups that have links here.

@@ -336,7 +336,7 @@ impl Agent {
         }
     }
 
-    /// Lists of the blocks of all files.
+    /// Lists of the blocks of all files, and patches that lead to them.
     pub fn lists_of_blocks(&self) -> Vec<Digest> {
         self.intent.lists_of_blocks().collect()
     }

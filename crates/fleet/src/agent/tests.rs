@@ -384,6 +384,7 @@ mod files {
             sequence: 2,
             state: Digest::of(b"state"),
             blocks: Digest::of(blocks.as_bytes()),
+            patch: None,
             bytes: 1,
             rows: 9,
             secret: Secret::new([0; SECRET_BYTES]),

@@ -30,9 +30,10 @@ use crate::key::{Key, Space};
 use crate::label::Label;
 use crate::table::blocks::{BLOCK_BYTES, Blocks};
 use crate::table::manifest::Manifest;
+use crate::table::patch::Patch;
 use crate::table::store::Store;
 use crate::table::{Digest, named};
-use crate::value::{BuilderReport, BuiltHead, FORMAT, Head, Value};
+use crate::value::{BuilderReport, BuiltHead, FORMAT, FromBefore, Head, Value};
 use make::{Source, make, new_key};
 use plan::{Job, Plan};
 
@@ -350,16 +351,15 @@ impl Leader<'_> {
             }
         }
         // Without it, groups get other numbers, and more blocks are new.
-        let labels = match &job.before {
+        let before = match &job.before {
             Some(before) => self.get(before.blocks).await.ok().and_then(|list| Blocks::decode(before.blocks, &list).ok()),
             None => None,
         };
-        let labels = labels.map_or_else(Vec::new, |list| list.labels);
         let ChunkOptions { own, others, .. } = self.shared.options.chunks.clone();
         let (done, made) = oneshot::channel();
         let job = job.clone();
         let built = move || {
-            let result = build_file(&job, &own, &others, &labels);
+            let result = build_file(&job, &own, &others, before.as_ref());
             // Whoever waited may be gone.
             let _ = done.send(result);
         };
@@ -432,7 +432,12 @@ impl Leader<'_> {
             wanted.extend(list.into_iter().flat_map(|list| list.digests));
         };
         self.older.values().copied().for_each(&mut keep_list);
-        self.plan.heads().filter_map(|(_, _, built)| built).map(|built| built.blocks).for_each(&mut keep_list);
+        for built in self.plan.heads().filter_map(|(_, _, built)| built) {
+            keep_list(built.blocks);
+            if let Some(patch) = &built.patch {
+                keep_list(patch.patch);
+            }
+        }
         for head in self.plan.heads().filter_map(|(_, head, _)| head) {
             wanted.insert(head.manifest);
             let manifest = store.read(head.manifest).ok().flatten();
@@ -458,7 +463,7 @@ fn local(own: &Store, others: &[Store], digest: Digest) -> Result<Option<Vec<u8>
 }
 
 /// Makes a file and its blocks.
-fn build_file(job: &Job, own: &Store, others: &[Store], labels: &[Box<[u8]>]) -> Outcome {
+fn build_file(job: &Job, own: &Store, others: &[Store], before: Option<&Blocks>) -> Outcome {
     let begun = Instant::now();
     let read = |digest| local(own, others, digest)?.ok_or_else(|| format!("chunk {digest} is gone, or damaged"));
     let source = Source::open(job, &read)?;
@@ -468,12 +473,24 @@ fn build_file(job: &Job, own: &Store, others: &[Store], labels: &[Box<[u8]>]) ->
     };
     // It has the secret, and goes when its blocks are there.
     let path = Scratch(own.folder().join(format!("{}.building", job.table)));
+    let labels = before.map_or(&[][..], |before| &before.labels);
     let made = make(job, &source, &key, labels, &path.0)?;
     let in_file = begun.elapsed();
-    let (secret, blocks, new, new_bytes) = cut(&path.0, own, made.labels)?;
+    let Cut { secret, blocks, new, new_bytes, patch } = cut(&path.0, own, made.labels, before)?;
+    let write = |bytes: &[u8]| -> Result<Digest, String> {
+        let digest = Digest::of(bytes);
+        own.write(digest, bytes).map_err(|error| format!("{}: {error}", own.folder().display()))?;
+        Ok(digest)
+    };
     let list = blocks.encode().map_err(|error| error.to_string())?;
-    let digest = Digest::of(&list);
-    own.write(digest, &list).map_err(|error| format!("{}: {error}", own.folder().display()))?;
+    let digest = write(&list)?;
+    let patch = match (&job.before, patch.map(|patch| patch.encode()).filter(|patch| patch.len() < new_bytes / 2)) {
+        (Some(before), Some(patch)) if before.blocks != digest => {
+            info!("table {}: a patch of {} bytes leads to its next file", job.table, patch.len());
+            Some(FromBefore { blocks: before.blocks, patch: write(&patch)? })
+        }
+        _ => None,
+    };
     info!(
         "table {}: {} rows built in {} ms, a file of {} bytes; {new} of {} blocks are new, with {new_bytes} bytes; {} ms in all",
         job.table,
@@ -490,20 +507,33 @@ fn build_file(job: &Job, own: &Store, others: &[Store], labels: &[Box<[u8]>]) ->
         sequence: job.head.last,
         state: job.head.state,
         blocks: digest,
+        patch,
         bytes: blocks.bytes,
         rows: made.rows,
         secret,
     })
 }
 
-/// Cuts a file into blocks, and writes those that the folder does not have. Returns the file's secret, its blocks, and the number and the bytes
-/// of new ones.
-fn cut(path: &Path, own: &Store, labels: Vec<Box<[u8]>>) -> Result<(Secret, Blocks, usize, u64), String> {
+/// A file in blocks.
+struct Cut {
+    secret: Secret,
+    blocks: Blocks,
+    /// Blocks that the folder did not have, and their bytes.
+    new: usize,
+    new_bytes: usize,
+    /// What differs from the file before, if that has as many bytes and the same labels, and its blocks are here.
+    patch: Option<Patch>,
+}
+
+/// Cuts a file into blocks, and writes those that the folder does not have.
+fn cut(path: &Path, own: &Store, labels: Vec<Box<[u8]>>, before: Option<&Blocks>) -> Result<Cut, String> {
     let of_file = |error: std::io::Error| format!("{}: {error}", path.display());
     let of_folder = |error: std::io::Error| format!("{}: {error}", own.folder().display());
     let mut file = File::open(path).map_err(of_file)?;
+    let before = before.filter(|before| before.labels == labels);
     let (mut blocks, mut secret) = (Blocks { labels, ..Blocks::default() }, None);
     let (mut new, mut new_bytes) = (0, 0);
+    let mut patch = before.map(|_| Patch::default());
     let mut block = Vec::with_capacity(BLOCK_BYTES);
     loop {
         block.clear();
@@ -514,14 +544,25 @@ fn cut(path: &Path, own: &Store, labels: Vec<Box<[u8]>>) -> Result<(Secret, Bloc
         if secret.is_none() {
             secret = Some(Secret::take(&mut block).map_err(|error| error.to_string())?);
         }
+        let number = blocks.digests.len();
         let digest = blocks.push(&block);
+        let was = before.and_then(|before| before.digests.get(number)).copied();
+        if was != Some(digest)
+            && let Some(so_far) = &mut patch
+        {
+            let earlier = was.and_then(|digest| own.read(digest).ok()?).filter(|earlier| earlier.len() == block.len());
+            if earlier.is_none_or(|earlier| so_far.push(number, &earlier, &block).is_err()) {
+                patch = None;
+            }
+        }
         if !own.has(digest) {
-            (new, new_bytes) = (new + 1, new_bytes + block.len() as u64);
+            (new, new_bytes) = (new + 1, new_bytes + block.len());
         }
         own.write(digest, &block).map_err(of_folder)?;
     }
+    let patch = patch.filter(|_| before.is_some_and(|before| before.bytes == blocks.bytes));
     let secret = secret.ok_or_else(|| format!("{} is empty", path.display()))?;
-    Ok((secret, blocks, new, new_bytes))
+    Ok(Cut { secret, blocks, new, new_bytes, patch })
 }
 
 /// A file that is removed when this is dropped.

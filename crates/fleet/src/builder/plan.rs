@@ -215,6 +215,7 @@ mod tests {
             sequence: of.last,
             state: of.state,
             blocks: Digest::of(&of.state.0),
+            patch: None,
             bytes: 1,
             rows: 1,
             secret: Secret::new([0; SECRET_BYTES]),

@@ -25,6 +25,8 @@ use super::tables::{count, fetcher, get};
 use crate::intent::{UsedFile, WantedFile};
 use crate::table::Digest;
 use crate::table::blocks::{Blocks, put_secret};
+use crate::table::patch::Patch;
+use crate::value::FromBefore;
 
 /// A reload with large tables may take so long.
 const RELOAD: Duration = Duration::from_secs(120);
@@ -82,7 +84,10 @@ pub(super) async fn bring(shared: &Shared, file: &WantedFile, said: &mut String)
 }
 
 async fn brought(shared: &Shared, options: &FileOptions, file: &WantedFile) -> Result<(), String> {
-    let list = get(shared, &fetcher(shared), file.head.blocks).await?;
+    let list = match patched(shared, file).await {
+        Some(list) => list,
+        None => get(shared, &fetcher(shared), file.head.blocks).await?,
+    };
     let blocks = Blocks::decode(file.head.blocks, &list).map_err(|error| format!("the list of its blocks: {error}"))?;
     if blocks.bytes != file.head.bytes {
         return Err(format!("its blocks have {} bytes, and its head says {}", blocks.bytes, file.head.bytes));
@@ -99,6 +104,20 @@ async fn brought(shared: &Shared, options: &FileOptions, file: &WantedFile) -> R
         let _ = fs::remove_file(&part);
     }
     written
+}
+
+/// The list of the file's blocks, made of the file before by its patch, if that is here and the new one is not.
+async fn patched(shared: &Shared, file: &WantedFile) -> Option<Vec<u8>> {
+    let store = &shared.options.chunks.own;
+    let FromBefore { blocks, patch } = file.head.patch.as_ref()?;
+    if store.has(file.head.blocks) || !store.has(*blocks) {
+        return None;
+    }
+    let applied = get(shared, &fetcher(shared), *patch).await.and_then(|bytes| {
+        let decoded = Patch::decode(*patch, &bytes).map_err(|error| error.to_string())?;
+        decoded.apply(store, *blocks, file.head.blocks)
+    });
+    applied.inspect_err(|why| info!("table {}: {why}; the patch is of no use, and blocks are fetched", file.table)).ok()
 }
 
 /// Whether a file is there and has these blocks.

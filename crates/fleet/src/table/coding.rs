@@ -26,6 +26,7 @@ pub(super) enum Kind {
     Manifest = 2,
     Delta = 3,
     Blocks = 4,
+    Patch = 5,
 }
 
 impl Kind {
@@ -35,6 +36,7 @@ impl Kind {
             Kind::Manifest => "manifest",
             Kind::Delta => "delta",
             Kind::Blocks => "list of blocks",
+            Kind::Patch => "patch",
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A *chunk* has some hundred to some thousand rows of a table, sorted, front-coded and compressed, and its name is its SHA-256.
 //! A *manifest* lists the chunks of a whole table, and is named in the same way. *Deltas* are changes after a manifest, in a
-//! sequence without gaps. A file that a builder has made travels in *blocks* ([`blocks`]), which are chunks, too. All of this is without I/O, except for the folder of chunks ([`store`])
+//! sequence without gaps. A file that a builder has made travels in *blocks* ([`blocks`]) and *patches* ([`patch`]), which are chunks, too. All of this is without I/O, except for the folder of chunks ([`store`]), what patches do in it,
 //! and for chunks as named data ([`named`]).
 //!
 //! A row is a key and a value, both bytes. This module does not know what they mean: see [`crate::value::TableHead`].
@@ -18,6 +18,7 @@ pub mod content;
 pub mod delta;
 pub mod manifest;
 pub mod named;
+pub mod patch;
 pub mod store;
 #[cfg(test)]
 mod tests;

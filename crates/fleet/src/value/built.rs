@@ -43,6 +43,18 @@ impl FlatNames {
     }
 }
 
+/// A file that is a few lines away from the one before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FromBefore {
+    /// Name of the list of the earlier file's blocks.
+    #[serde(with = "super::digest_text")]
+    pub blocks: Digest,
+    /// Name of the patch that leads from there to this file.
+    #[serde(with = "super::digest_text")]
+    pub patch: Digest,
+}
+
 /// `want/built/TABLE`: the file that a builder has made of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -62,6 +74,9 @@ pub struct BuiltHead {
     /// Name of the list of the file's blocks.
     #[serde(with = "super::digest_text")]
     pub blocks: Digest,
+    /// What differs from the file before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch: Option<FromBefore>,
     /// Length of the file, in bytes.
     pub bytes: u64,
     /// Rules or names in it.
@@ -206,6 +221,7 @@ mod tests {
             sequence: 7,
             state: Digest::of(b"state"),
             blocks: Digest::of(b"blocks"),
+            patch: Some(FromBefore { blocks: Digest::of(b"earlier"), patch: Digest::of(b"patch") }),
             bytes: 4_096,
             rows: 5,
             secret: Secret::new(*b"0123456789abcdefABCD\xff\x00\x80\x7f"),
@@ -216,7 +232,7 @@ mod tests {
     fn heads_come_back_as_they_were_and_wrong_ones_are_refused() {
         let head = head();
         assert_eq!(BuiltHead::decode(&head.encode()).as_ref(), Ok(&head));
-        let plain = BuiltHead { kind: TableKind::Built, flat: None, ..head.clone() };
+        let plain = BuiltHead { kind: TableKind::Built, flat: None, patch: None, ..head.clone() };
         assert_eq!(BuiltHead::decode(&plain.encode()).as_ref(), Ok(&plain));
         let flat = |prefix: &str, check_bits| Some(FlatNames { prefix: prefix.to_owned(), check_bits });
         for wrong in [

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use byname_client::transport::Transport;
@@ -46,6 +47,9 @@ const LOOK: Duration = Duration::from_millis(500);
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3));
 /// After so long without a revision that etcd has, the watch counts as lost.
 const BEHIND: Duration = Duration::from_secs(3);
+
+/// What names of files end with that are being built.
+const BUILDING: &str = ".building";
 
 /// Settings of a builder.
 #[derive(Debug, Clone)]
@@ -87,12 +91,27 @@ enum Ended {
 /// # Panics
 /// Outside of a tokio runtime with I/O and time.
 pub async fn build(options: BuilderOptions, stop: impl Future<Output = ()>) {
+    let folder = options.chunks.own.folder();
+    if let Err(error) = remove_unfinished(folder) {
+        warn!("cannot remove what was left half-built in {}: {error}", folder.display());
+    }
     let shared = Shared { options, client: RefCell::new(None), begun: Instant::now() };
     tokio::select! {
         () = serve(&shared) => {}
         () = lead_for_ever(&shared) => {}
         () = stop => {}
     }
+}
+
+/// Removes files that a builder was killed over. They have the secret, and are of no use.
+fn remove_unfinished(folder: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().contains(BUILDING) {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Serves blocks and chunks through the router, for ever.
@@ -199,10 +218,10 @@ type Outcome = Result<BuiltHead, String>;
 
 impl Leader<'_> {
     async fn lead(&mut self) -> Result<(), Ended> {
-        let mut watch = self.read().await?;
+        let (mut watch, mut seen) = self.read().await?;
         self.look_for_blocks().await?;
         let mut under_way: Option<(Job, oneshot::Receiver<Outcome>)> = None;
-        let (mut seen, mut behind) = (0, None);
+        let mut behind = None;
         loop {
             if under_way.is_none()
                 && let Some(job) = self.plan.next(self.now())
@@ -280,7 +299,7 @@ impl Leader<'_> {
     }
 
     /// Reads all tables and what is built, and watches from there.
-    async fn read(&mut self) -> Result<Watch, EtcdError> {
+    async fn read(&mut self) -> Result<(Watch, i64), EtcdError> {
         let mut revision = i64::MAX;
         for of in ["tables/", "built/"] {
             let prefix = [self.shared.options.space.want(), of.as_bytes().to_vec()].concat();
@@ -289,7 +308,8 @@ impl Leader<'_> {
             all.kvs.iter().for_each(|kv| self.take(kv));
         }
         self.plan.all_is_old();
-        self.connection.watch(&self.shared.options.space.want(), revision.saturating_add(1)).await
+        let want = self.shared.options.space.want();
+        Ok((self.connection.watch(&want, revision.saturating_add(1)).await?, revision))
     }
 
     /// Fetches the blocks of files that are built, to serve them. A file without them is built again.
@@ -472,7 +492,10 @@ fn build_file(job: &Job, own: &Store, others: &[Store], before: Option<&Blocks>)
         None => new_key(),
     };
     // It has the secret, and goes when its blocks are there.
-    let path = Scratch(own.folder().join(format!("{}.building", job.table)));
+    // A thread that has begun before this builder led again may still be at work.
+    static THREADS: AtomicU64 = AtomicU64::new(0);
+    let number = THREADS.fetch_add(1, Ordering::Relaxed);
+    let path = Scratch(own.folder().join(format!("{}.{number}{BUILDING}", job.table)));
     let labels = before.map_or(&[][..], |before| &before.labels);
     let made = make(job, &source, &key, labels, &path.0)?;
     let in_file = begun.elapsed();

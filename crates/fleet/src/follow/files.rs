@@ -189,25 +189,27 @@ pub(super) async fn take_over(
     files: &[UsedFile],
 ) -> Result<(), RouterError> {
     let Some(options) = options else { return Err(RouterError::Files("this agent brings no files".to_owned())) };
-    let before = read(&options.settings)?;
+    let of = |path: &Path, error: io::Error| RouterError::Files(format!("{}: {error}", path.display()));
+    let (path, good) = (&options.settings, options.good());
+    let before = read(path).map_err(|error| of(path, error))?;
     if before.is_none() && files.is_empty() {
         return Ok(());
     }
     let text = settings(files);
     let is_new = before.as_ref() != Some(&text);
     if is_new {
-        replace(&options.settings, &text)?;
+        replace(path, &text).map_err(|error| of(path, error))?;
     }
     let refused = match reload(client).await {
         Ok((report, _)) if is_new && report.changes.is_empty() => RouterError::Files(format!(
             "the router does not read {}: name this file in its configuration ([fleet] tables)",
-            options.settings.display()
+            path.display()
         )),
         Ok((_, warnings)) => {
             for warning in warnings.lines() {
                 info!("the router, after a reload: {warning}");
             }
-            replace(&options.good(), &text)?;
+            replace(&good, &text).map_err(|error| of(&good, error))?;
             if let Err(error) = remove_others(options.folder(), files) {
                 warn!("cannot remove old tables in {}: {error}", options.folder().display());
             }
@@ -217,10 +219,11 @@ pub(super) async fn take_over(
         Err(error) if error.is_lost() => return Err(error),
         Err(error) => error,
     };
-    match read(&options.good())? {
-        Some(good) => replace(&options.settings, &good)?,
-        None => fs::remove_file(&options.settings)?,
+    match read(&good).map_err(|error| of(&good, error))? {
+        Some(good) => replace(path, &good),
+        None => fs::remove_file(path),
     }
+    .map_err(|error| of(path, error))?;
     Err(refused)
 }
 

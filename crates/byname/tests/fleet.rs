@@ -1,8 +1,8 @@
 //! A fleet of three routers with their agents, and one member of etcd. Skipped where etcd is missing.
 
-mod common;
 #[path = "fleet/builder.rs"]
 mod builder;
+mod common;
 
 use std::fs::File;
 use std::net::TcpListener;

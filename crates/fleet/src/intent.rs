@@ -14,7 +14,9 @@ use byname_wire::Name;
 use crate::key::{BadKey, Key, Space};
 use crate::label::Label;
 use crate::table::{Digest, Rows};
-use crate::value::{BadValue, BuiltHead, Down, Group, Head, Link, Nexthop, Route, Settled, Strategy, TableReport, Value};
+use crate::value::{
+    BadValue, BuiltHead, Down, Group, Head, Link, Nexthop, Route, Settled, Strategy, TableReport, Value,
+};
 pub use built::{UsedFile, WantedFile};
 use tables::Tables;
 pub use tables::{TABLES_MAX, Wanted};
@@ -170,7 +172,11 @@ impl Intent {
     /// Labels of groups that have links here.
     pub fn labels(&self) -> impl Iterator<Item = Name> {
         let groups = if self.built.len() == 0 { None } else { Some(&self.groups) };
-        groups.into_iter().flatten().filter(|(_, here)| !here.nexthops.is_empty()).map(|(group, _)| built::label_of(group))
+        groups
+            .into_iter()
+            .flatten()
+            .filter(|(_, here)| !here.nexthops.is_empty())
+            .map(|(group, _)| built::label_of(group))
     }
 
     /// Names of the manifests of all tables.

@@ -248,7 +248,8 @@ mod tests {
         {
             assert_eq!(decode(unknown), Err(BadKey::Unknown), "{unknown}");
         }
-        for label in ["tables/T/head", "built", "built/a/b", "links/r1/A", "down//x", "groups/west/r1/x", "links/../x"] {
+        for label in ["tables/T/head", "built", "built/a/b", "links/r1/A", "down//x", "groups/west/r1/x", "links/../x"]
+        {
             assert_eq!(decode(label), Err(BadKey::Label(BadLabel)), "{label}");
         }
         // Two spellings of one name.

@@ -387,7 +387,8 @@ mod tests {
         assert_eq!(Route::decode(&route.encode()), Ok(route));
         let (base_state, state) = (Digest::of(b"base"), Digest::of(b"state"));
         let kind = TableKind::Routes;
-        let head = TableHead { kind, flat: None, epoch: 7, manifest: Digest::of(b"m"), base: 3, base_state, last: 67, state };
+        let head =
+            TableHead { kind, flat: None, epoch: 7, manifest: Digest::of(b"m"), base: 3, base_state, last: 67, state };
         assert_eq!(TableHead::decode(&head.encode()).as_ref(), Ok(&head));
         for (base, last) in [(4, 3), (3, 68), (67, 67)] {
             let head = TableHead { base, last, ..head.clone() };

@@ -86,11 +86,14 @@ pub fn run() -> anyhow::Result<()> {
 
     let _builder = builder(&network, &etcd)?;
     let _archive = byname(&network, "zurich", &["ping-server", ARCHIVED])?.spawn().map(Running)?;
-    println!("\nA table of {RULES} rules is loaded. `byname builder` makes a file of it, for routers without the names.");
+    println!(
+        "\nA table of {RULES} rules is loaded. `byname builder` makes a file of it, for routers without the names."
+    );
     let rules: String = (0..RULES).map(|number| format!("/demo/archive/{number} to-zurich\n")).collect();
     let file = network.folder().join("rules");
     std::fs::write(&file, rules)?;
-    let (took, _) = etcd.fleet(&["table", "load", "archive", "--built", &file.display().to_string(), "--patience", "60"])?;
+    let (took, _) =
+        etcd.fleet(&["table", "load", "archive", "--built", &file.display().to_string(), "--patience", "60"])?;
     println!("After {} ms, all routers have it. {}", took.as_millis(), etcd.fleet(&["table", "list"])?.1.trim_end());
     answered(&network, ARCHIVED, "a ping is answered by a rule of the table")?;
 
@@ -147,7 +150,11 @@ impl Etcd {
     /// `byname fleet …`: how long it took, and what it said.
     fn fleet(&self, words: &[&str]) -> anyhow::Result<(Duration, String)> {
         let begun = Instant::now();
-        let output = program()?.args(["fleet", "--etcd", &self.url, "--chunks"]).arg(self.folder.join("chunks")).args(words).output()?;
+        let output = program()?
+            .args(["fleet", "--etcd", &self.url, "--chunks"])
+            .arg(self.folder.join("chunks"))
+            .args(words)
+            .output()?;
         if !output.status.success() {
             bail!("byname fleet {}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr).trim_end());
         }

@@ -7,7 +7,9 @@ use byname_fleet::etcd::Connection;
 use byname_fleet::etcd::messages::{KeyValue, RangeRequest};
 use byname_fleet::key::{Key, Space};
 use byname_fleet::table::delta::Delta;
-use byname_fleet::value::{BuilderReport, BuiltHead, Down, Group, Head, Link, Nexthop, Report, Route, Strategy, TableHead, Value};
+use byname_fleet::value::{
+    BuilderReport, BuiltHead, Down, Group, Head, Link, Nexthop, Report, Route, Strategy, TableHead, Value,
+};
 use byname_fleet::writer::nodes;
 use serde::Serialize;
 

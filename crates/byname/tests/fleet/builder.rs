@@ -59,7 +59,7 @@ impl Pair {
         etcd.load(&format!(
             "link add r1 peer udp4://127.0.0.1:{two}\nlink add r2 peer udp4://127.0.0.1:{one}\n\
              link add r1 out udp4://127.0.0.1:9\n\
-             group set west r1 peer:10\ngroup set east r1 out:20\ngroup set west r2 peer:5\ngroup set chunks r1 peer:0\ngroup set chunks r2 peer:0\n\
+             group set west r1 peer:10\ngroup set east r1 out:20\ngroup set west r2 peer:5\ngroup set chunks r1 peer:50\ngroup set chunks r2 peer:50\n\
              route add /net/32=fleet chunks\n"
         ));
         etcd.wait_current(&PAIR);

@@ -6,8 +6,8 @@ use std::fmt::Display;
 
 use super::{
     Acme, AuditLog, Capture, Config, DashboardSettings, Ethernet, EthernetPort, Faces, Faults, Fleet, General,
-    InitialFace, InitialRoute, Log, Memif, Metrics, Multicast, Network, Partition, Quic, Rib, Routing, SecureWebSocket, Security,
-    Source, State, Tables, Tags, Tcp, Threads, Tls, Trust, Udp, Unix, WebSocket, default_toml,
+    InitialFace, InitialRoute, Log, Memif, Metrics, Multicast, Network, Partition, Quic, Rib, Routing, SecureWebSocket,
+    Security, Source, State, Tables, Tags, Tcp, Threads, Tls, Trust, Udp, Unix, WebSocket, default_toml,
 };
 use crate::config::faces::Stream;
 

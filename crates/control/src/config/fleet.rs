@@ -48,7 +48,8 @@ impl Config {
             Err(error) => return Err(ConfigError::of_file(format!("cannot read the file: {error}"), &path)),
         };
         let brought: Brought = toml::from_str(&text).map_err(|error| ConfigError::from_toml(&error, &text, &path))?;
-        let folder = path.parent().unwrap_or(Path::new(""));
+        // As in the configuration, a relative name is one in its folder.
+        let folder = self.fleet.tables.parent().unwrap_or(Path::new("")).to_owned();
         let placed = |file: PathBuf| if file.as_os_str().is_empty() { file } else { folder.join(file) };
         let mut findings = Vec::new();
         let mut twice = |key: &str| {

@@ -50,11 +50,13 @@ impl<'a> Source<'a> {
     /// # Errors
     /// The manifest is not there, or a delta is missing.
     pub fn open(job: &Job, read: &'a dyn Fn(Digest) -> Result<Vec<u8>, String>) -> Result<Self, String> {
-        let manifest = Manifest::decode(job.head.manifest, &read(job.head.manifest)?).map_err(|error| error.to_string())?;
+        let manifest =
+            Manifest::decode(job.head.manifest, &read(job.head.manifest)?).map_err(|error| error.to_string())?;
         let (mut state, mut changes) = (job.head.base_state, BTreeMap::new());
         for sequence in job.head.base + 1..=job.head.last {
             let missing = || format!("delta {sequence} is missing, or is not the one that follows");
-            let delta = Delta::decode(job.deltas.get(&sequence).ok_or_else(missing)?).map_err(|error| error.to_string())?;
+            let delta =
+                Delta::decode(job.deltas.get(&sequence).ok_or_else(missing)?).map_err(|error| error.to_string())?;
             if delta.epoch != job.head.epoch || delta.before != state {
                 return Err(missing());
             }
@@ -289,14 +291,21 @@ mod tests {
         assert_eq!(labels, ["/localhost/byname/fleet/group/east", "/localhost/byname/fleet/group/west"]);
         let all = ["/a", "/a/b", "/c", "/0", "/b", "/d"];
         let some = |group: &str| Some(group.to_owned());
-        assert_eq!((made.rows, groups(&path, &all)), (3, vec![some("west"), some("east"), some("west"), None, None, None]));
+        assert_eq!(
+            (made.rows, groups(&path, &all)),
+            (3, vec![some("west"), some("east"), some("west"), None, None, None])
+        );
         // Before, between and after the rows of chunks; one that changes, and two that go, of which one was never there.
         table.change(&[row("/0", Some("east")), row("/b", Some("west")), row("/c", Some("east"))]);
         table.change(&[row("/a", None), row("/d", Some("alone")), row("/x", None)]);
         let made = table.make(&made.labels, &path).unwrap();
         let now = [None, Some("east"), Some("east"), Some("east"), Some("west"), Some("alone")];
         assert_eq!(groups(&path, &all), now.map(|group| group.map(str::to_owned)));
-        assert_eq!((made.rows, &*made.labels[2]), (5, &b"/localhost/byname/fleet/group/alone"[..]), "others keep their numbers");
+        assert_eq!(
+            (made.rows, &*made.labels[2]),
+            (5, &b"/localhost/byname/fleet/group/alone"[..]),
+            "others keep their numbers"
+        );
         // No rows at all.
         table.change(&[row("/0", None), row("/a/b", None), row("/b", None), row("/c", None), row("/d", None)]);
         assert_eq!((table.make(&[], &path).unwrap().rows, groups(&path, &all)), (0, vec![None; 6]));
@@ -352,7 +361,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let of = |number: u64| format!("/example/{}/{}", number % 97, number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let all: Vec<String> = (0..20_000).map(of).collect();
-        let mut table = Table::new(&all.iter().map(|uri| row(uri, Some("west"))).map(|(key, value)| (key, value.unwrap())).collect(), None);
+        let mut table = Table::new(
+            &all.iter().map(|uri| row(uri, Some("west"))).map(|(key, value)| (key, value.unwrap())).collect(),
+            None,
+        );
         let (one, two) = (folder.path().join("one"), folder.path().join("two"));
         let made = table.make(&[], &one).unwrap();
         let mut changes: Vec<RowChange> = all[..5].iter().map(|uri| row(uri, None)).collect();

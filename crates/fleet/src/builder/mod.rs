@@ -317,9 +317,10 @@ impl Leader<'_> {
         let current: Vec<(Label, BuiltHead)> =
             self.plan.current().map(|(table, head)| (table.clone(), head.clone())).collect();
         for (table, head) in current {
-            let list = self.get(head.blocks).await.and_then(|bytes| {
-                Blocks::decode(head.blocks, &bytes).map_err(|error| error.to_string())
-            });
+            let list = self
+                .get(head.blocks)
+                .await
+                .and_then(|bytes| Blocks::decode(head.blocks, &bytes).map_err(|error| error.to_string()));
             let mut missing = list.as_ref().err().cloned();
             for digest in list.into_iter().flat_map(|list| list.digests) {
                 self.renew().await?;
@@ -357,9 +358,8 @@ impl Leader<'_> {
     /// Brings the chunks of a table here, and begins to build in a thread.
     async fn begin(&mut self, job: &Job) -> Result<Result<oneshot::Receiver<Outcome>, String>, Ended> {
         let manifest = self.get(job.head.manifest).await;
-        let manifest = manifest.and_then(|bytes| {
-            Manifest::decode(job.head.manifest, &bytes).map_err(|error| error.to_string())
-        });
+        let manifest =
+            manifest.and_then(|bytes| Manifest::decode(job.head.manifest, &bytes).map_err(|error| error.to_string()));
         let manifest = match manifest {
             Ok(manifest) => manifest,
             Err(why) => return Ok(Err(format!("its manifest: {why}"))),
@@ -372,7 +372,9 @@ impl Leader<'_> {
         }
         // Without it, groups get other numbers, and more blocks are new.
         let before = match &job.before {
-            Some(before) => self.get(before.blocks).await.ok().and_then(|list| Blocks::decode(before.blocks, &list).ok()),
+            Some(before) => {
+                self.get(before.blocks).await.ok().and_then(|list| Blocks::decode(before.blocks, &list).ok())
+            }
             None => None,
         };
         let ChunkOptions { own, others, .. } = self.shared.options.chunks.clone();

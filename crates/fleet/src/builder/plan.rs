@@ -128,7 +128,8 @@ impl Plan {
 
     /// The table to build now.
     pub fn next(&self, now: u64) -> Option<Job> {
-        let (label, table) = self.tables.iter().find(|(_, table)| table.due_at(self.pause).is_some_and(|at| at <= now))?;
+        let (label, table) =
+            self.tables.iter().find(|(_, table)| table.due_at(self.pause).is_some_and(|at| at <= now))?;
         let (head, created) = table.head.clone()?;
         let (deltas, before) = (table.deltas.clone(), table.built.clone());
         Some(Job { table: label.clone(), head, created, deltas, before })
@@ -254,7 +255,11 @@ mod tests {
         let job = plan.next(at).unwrap();
         put(&mut plan, at, &head("later"));
         plan.done(at + 100, &table(), Ok(built(&job.head)));
-        assert_eq!(plan.next(at + 100).map(|job| job.head.state), Some(head("later").state), "it has waited long enough");
+        assert_eq!(
+            plan.next(at + 100).map(|job| job.head.state),
+            Some(head("later").state),
+            "it has waited long enough"
+        );
         assert_eq!(plan.tables[&table()].built.as_ref().map(BuiltHead::state), Some(job.head.state()));
     }
 
@@ -267,7 +272,10 @@ mod tests {
         assert_eq!((plan.next(9_000), plan.current().count()), (None, 1));
         // Nobody has its blocks: it is built again.
         plan.lost(&table());
-        assert_eq!((plan.next(9_000).and_then(|job| job.before), plan.current().count()), (Some(built(&head("one"))), 0));
+        assert_eq!(
+            (plan.next(9_000).and_then(|job| job.before), plan.current().count()),
+            (Some(built(&head("one"))), 0)
+        );
         plan.done(9_000, &table(), Ok(built(&head("one"))));
         assert_eq!(plan.next(9_000), None);
         // The state is another one: it is due at once, since it changed long ago.

@@ -234,7 +234,9 @@ fn settings(files: &[UsedFile]) -> String {
     for UsedFile { name, .. } in files.iter().filter(|file| file.flat.is_none()) {
         text += &format!("[tables]\nbulk = \"{name}\"\n");
     }
-    for (UsedFile { name, .. }, (prefix, takes_any)) in files.iter().filter_map(|file| Some((file, file.flat.as_ref()?))) {
+    for (UsedFile { name, .. }, (prefix, takes_any)) in
+        files.iter().filter_map(|file| Some((file, file.flat.as_ref()?)))
+    {
         let unknown = if *takes_any { "any" } else { "checksum" };
         text += &format!("[[flat]]\nprefix = \"{prefix}\"\ntable = \"{name}\"\nunknown = \"{unknown}\"\n");
     }
@@ -278,7 +280,10 @@ fn is_table(name: &str) -> bool {
     let Some((stem, end)) = name.rsplit_once('.') else { return false };
     let Some((label, digits)) = stem.rsplit_once('-') else { return false };
     let hexadecimal = digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
-    ["table", "flat"].contains(&end) && digits.len() == 16 && hexadecimal && label.parse::<crate::label::Label>().is_ok()
+    ["table", "flat"].contains(&end)
+        && digits.len() == 16
+        && hexadecimal
+        && label.parse::<crate::label::Label>().is_ok()
 }
 
 /// `config/reload`: what it changed, and warnings.
@@ -311,7 +316,11 @@ mod tests {
             flat: flat.map(|(prefix, any)| (prefix.parse().unwrap(), any)),
         };
         assert_eq!(settings(&[]), FIRST_LINE);
-        let text = settings(&[file("o-1.flat", Some(("/o", false))), file("w-1.table", None), file("p-1.flat", Some(("/p", true)))]);
+        let text = settings(&[
+            file("o-1.flat", Some(("/o", false))),
+            file("w-1.table", None),
+            file("p-1.flat", Some(("/p", true))),
+        ]);
         let expected = "[tables]\nbulk = \"w-1.table\"\n[[flat]]\nprefix = \"/o\"\ntable = \"o-1.flat\"\nunknown = \"checksum\"\n\
                         [[flat]]\nprefix = \"/p\"\ntable = \"p-1.flat\"\nunknown = \"any\"\n";
         assert_eq!(text, format!("{FIRST_LINE}{expected}"));
@@ -322,16 +331,22 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let old = ["world-0123456789abcdef.table", "o-0123456789abcdef.flat"];
         let others = [
-            "rules.table", "world-0123456789abcdef.txt", "world-0123456789abcde.table", "World-0123456789abcdef.table",
-            "fleet.toml", "fleet.toml.good",
+            "rules.table",
+            "world-0123456789abcdef.txt",
+            "world-0123456789abcde.table",
+            "World-0123456789abcdef.table",
+            "fleet.toml",
+            "fleet.toml.good",
         ];
         let used = "world-1123456789abcdef.table";
         for name in old.iter().chain(&others).chain([&used]) {
             fs::write(folder.path().join(name), "x").unwrap();
         }
         remove_others(folder.path(), &[UsedFile { name: used.to_owned(), flat: None }]).unwrap();
-        let left: BTreeSet<String> =
-            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let left: BTreeSet<String> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         assert_eq!(left, others.iter().chain([&used]).map(|name| (*name).to_owned()).collect());
     }
 }

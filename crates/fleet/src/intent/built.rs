@@ -30,7 +30,8 @@ pub fn group_of(label: &Name) -> Option<Label> {
     let (prefix, label) = (groups(), label.as_ref());
     let last = label.component(-1)?;
     let fits = label.len() == prefix.as_ref().len() + 1 && prefix.as_ref().is_prefix_of(&label);
-    let text = if fits && last.typ == component_type::GENERIC { std::str::from_utf8(last.value).ok()? } else { return None };
+    let text =
+        if fits && last.typ == component_type::GENERIC { std::str::from_utf8(last.value).ok()? } else { return None };
     text.parse().ok()
 }
 
@@ -167,8 +168,14 @@ mod tests {
         let group: Label = "to-r2.west".parse().unwrap();
         assert_eq!(label_of(&group).to_string(), "/localhost/byname/fleet/group/to-r2.west");
         assert_eq!(group_of(&label_of(&group)), Some(group));
-        for other in ["/", "/localhost/byname/fleet/group", "/localhost/byname/fleet/group/a/b", "/x/byname/fleet/group/a",
-            "/localhost/byname/fleet/group/A", "/localhost/byname/fleet/group/32=a"] {
+        for other in [
+            "/",
+            "/localhost/byname/fleet/group",
+            "/localhost/byname/fleet/group/a/b",
+            "/x/byname/fleet/group/a",
+            "/localhost/byname/fleet/group/A",
+            "/localhost/byname/fleet/group/32=a",
+        ] {
             assert_eq!(group_of(&other.parse().unwrap()), None, "{other}");
         }
     }

@@ -126,14 +126,20 @@ mod tests {
         let digest = Digest::of(&bytes);
         assert_eq!(Blocks::decode(digest, &bytes), Ok(blocks.clone()));
         assert_eq!([0, 1, 2].map(|number| blocks.len_of(number)), [BLOCK_BYTES, 100, 0]);
-        assert_eq!(Blocks::decode(Digest::of(b""), &bytes), Err(BadTable::Digest { wanted: Digest::of(b""), found: digest }));
+        assert_eq!(
+            Blocks::decode(Digest::of(b""), &bytes),
+            Err(BadTable::Digest { wanted: Digest::of(b""), found: digest })
+        );
         let decode = |blocks: &Blocks| {
             let bytes = blocks.encode().unwrap();
             Blocks::decode(Digest::of(&bytes), &bytes)
         };
         // Fewer and more blocks than the length says, and lengths and labels beyond all bounds.
         assert_eq!(decode(&Blocks { digests: vec![digest], ..blocks.clone() }), Err(BadTable::Cut));
-        assert!(matches!(decode(&Blocks { digests: vec![digest; 3], ..blocks.clone() }), Err(BadTable::Contradiction(_))));
+        assert!(matches!(
+            decode(&Blocks { digests: vec![digest; 3], ..blocks.clone() }),
+            Err(BadTable::Contradiction(_))
+        ));
         assert!(matches!(decode(&Blocks { bytes: u64::MAX, ..blocks.clone() }), Err(BadTable::Long(..))));
         let long = vec![vec![b'a'; LABEL_BYTES_MAX + 1].into()];
         assert!(matches!(decode(&Blocks { labels: long, ..blocks.clone() }), Err(BadTable::Long(..))));

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{BadValue, Route, TableKind, Value};
 use crate::label::Label;
-use crate::table::{Digest, Rows};
 use crate::table::content::State;
+use crate::table::{Digest, Rows};
 
 /// Most bits of a flat name's checksum.
 pub const CHECK_BITS_MAX: u32 = 16;
@@ -37,7 +37,10 @@ impl FlatNames {
 
     pub(super) fn check(&self) -> Result<(), BadValue> {
         if self.check_bits > CHECK_BITS_MAX {
-            return Err(BadValue::Row(format!("a checksum has at most {CHECK_BITS_MAX} bits, not {}", self.check_bits)));
+            return Err(BadValue::Row(format!(
+                "a checksum has at most {CHECK_BITS_MAX} bits, not {}",
+                self.check_bits
+            )));
         }
         self.prefix().map(drop)
     }
@@ -159,7 +162,8 @@ impl TableForm {
             let different: BTreeSet<&[u8]> = rows.values().map(|value| &value[..]).collect();
             for value in different {
                 if has_flags(value)? {
-                    let text = "rules of a built table forward as their groups do: leave --no-inherit and --capture out";
+                    let text =
+                        "rules of a built table forward as their groups do: leave --no-inherit and --capture out";
                     return Err(BadValue::Row(text.to_owned()));
                 }
             }
@@ -203,7 +207,8 @@ mod secret_text {
         let bad = || de::Error::custom(format!("a secret has {} hexadecimal digits", 2 * SECRET_BYTES));
         let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return Err(bad()) };
         let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-        let bytes = pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect::<Option<Vec<u8>>>();
+        let bytes =
+            pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect::<Option<Vec<u8>>>();
         let bytes = bytes.and_then(|bytes| <[u8; SECRET_BYTES]>::try_from(bytes).ok());
         bytes.map(Secret::new).ok_or_else(bad)
     }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::etcd::messages::RangeRequest;
 use crate::etcd::{Connection, EtcdError};
+use crate::intent::built::FLAT_MAX;
 use crate::key::{Key, Space};
 use crate::label::Label;
 use crate::table::chunk::{self, chunks};
@@ -13,7 +14,6 @@ use crate::table::delta::{Delta, RowChange};
 use crate::table::manifest::Manifest;
 use crate::table::store::Store;
 use crate::table::{Digest, Rows};
-use crate::intent::built::FLAT_MAX;
 use crate::value::{BuiltHead, DELTAS_MAX, TableForm, TableHead, TableKind, Value};
 
 use super::{LOOK, Write, WriteError, Writer};
@@ -172,8 +172,12 @@ impl Writer {
         let heads = || heads.iter().filter_map(|(other, head)| Some((other, head.as_ref()?)));
         for (other, head) in heads() {
             let conflict = match (other == table, form.kind, head.kind) {
-                (true, wanted, is) if wanted != is => Some("is of another kind: load the new one as another table first"),
-                (true, ..) if form.flat.as_ref().map(|flat| &flat.prefix) != head.flat.as_ref().map(|flat| &flat.prefix) => {
+                (true, wanted, is) if wanted != is => {
+                    Some("is of another kind: load the new one as another table first")
+                }
+                (true, ..)
+                    if form.flat.as_ref().map(|flat| &flat.prefix) != head.flat.as_ref().map(|flat| &flat.prefix) =>
+                {
                     Some("has names of another prefix: load the new one as another table first")
                 }
                 (false, TableKind::Built, TableKind::Built) => {
@@ -190,7 +194,10 @@ impl Writer {
         }
         let flat = heads().filter(|(other, head)| *other != table && head.kind == TableKind::Flat).count();
         if form.kind == TableKind::Flat && flat >= FLAT_MAX {
-            return Err(WriteError::Conflict { table: table.clone(), why: "is one more table of flat names than routers have: at most 16" });
+            return Err(WriteError::Conflict {
+                table: table.clone(),
+                why: "is one more table of flat names than routers have: at most 16",
+            });
         }
         Ok(())
     }

@@ -503,6 +503,10 @@ impl Agent {
                     self.dirty.insert(Subject::Files);
                 }
                 self.note(change);
+                if subject == Subject::Files {
+                    // These may be others than those that the router has refused.
+                    self.retries.remove(&subject);
+                }
                 if self.retries.get(&subject).is_none_or(|retry| retry.due_at().is_none()) {
                     self.dirty.insert(subject);
                 }

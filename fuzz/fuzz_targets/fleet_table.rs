@@ -1,9 +1,10 @@
-//! Chunks, manifests and deltas of a fleet's tables: any bytes, and frames that decompress to any bytes. Each is refused, or
+//! Chunks, manifests, deltas and lists of blocks of a fleet's tables: any bytes, and frames that decompress to any bytes. Each is refused, or
 //! decodes to what can be encoded again.
 #![no_main]
 
 use std::io::Write;
 
+use byname_fleet::table::blocks::Blocks;
 use byname_fleet::table::chunk::{self, chunks};
 use byname_fleet::table::delta::Delta;
 use byname_fleet::table::manifest::Manifest;
@@ -24,7 +25,7 @@ fn bytes(input: Input) -> Vec<u8> {
         Input::Raw(bytes) => bytes,
         Input::Frame { kind, body } => {
             let mut out = b"BNT1".to_vec();
-            out.push(1 + kind % 3);
+            out.push(1 + kind % 4);
             out.extend((body.len() as u32).to_be_bytes());
             let mut encoder = DeflateEncoder::new(out, Compression::fast());
             encoder.write_all(&body).and_then(|()| encoder.finish()).expect("a vector takes all bytes")
@@ -47,6 +48,10 @@ fuzz_target!(|input: Input| {
     if let Ok(manifest) = Manifest::decode(name, &bytes) {
         let encoded = manifest.encode().expect("it was short enough");
         assert_eq!(Manifest::decode(Digest::of(&encoded), &encoded), Ok(manifest));
+    }
+    if let Ok(blocks) = Blocks::decode(name, &bytes) {
+        let encoded = blocks.encode().expect("it was short enough");
+        assert_eq!(Blocks::decode(Digest::of(&encoded), &encoded), Ok(blocks));
     }
     if let Ok(delta) = Delta::decode(&bytes) {
         let mut changes = Vec::new();

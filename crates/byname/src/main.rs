@@ -98,6 +98,7 @@ Ethernet by flat names:
 
 A fleet of routers with one intent, in etcd:
   agent           Follow the intent beside a router
+  builder         Make tables for routers that do not have their names
   fleet           Show how far each node is; change links, groups, routes and strategies of all
 
 A controller writes into one router, over gRPC with gRIBI's semantics:
@@ -197,6 +198,8 @@ enum Command {
     SwitchController(switch::ControllerArgs),
     /// Follow the intent of a fleet, beside a router
     Agent(fleet::AgentArgs),
+    /// Make tables of a fleet, for routers that do not have their names
+    Builder(fleet::BuilderArgs),
     /// Show and change the intent of a fleet of routers, in etcd
     Fleet(fleet::FleetArgs),
     /// Serve controllers over gRPC beside a router, or be one: next-hops, groups and entries
@@ -298,6 +301,7 @@ fn carry_out(command: Command, connection: &Connection) -> anyhow::Result<u8> {
         Command::Switch(args) => switch::run(args),
         Command::SwitchController(args) => switch::run_controller(args),
         Command::Agent(args) => fleet::run_agent(args, connection),
+        Command::Builder(args) => fleet::run_builder(args, connection),
         Command::Fleet(args) => fleet::run(args, connection),
         Command::Gribi(args) => gribi::run(args, connection),
         Command::Completions(args) => reference::completions(args),

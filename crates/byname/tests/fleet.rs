@@ -1,5 +1,7 @@
 //! A fleet of three routers with their agents, and one member of etcd. Skipped where etcd is missing.
 
+#[path = "fleet/builder.rs"]
+mod builder;
 mod common;
 
 use std::fs::File;

@@ -3,6 +3,7 @@
 //! Routes are kept for all nodes, since they are the same everywhere. Links and groups are kept for this node only. Routes of
 //! tables are those of prefixes that have no key of their own.
 
+pub mod built;
 mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +14,10 @@ use byname_wire::Name;
 use crate::key::{BadKey, Key, Space};
 use crate::label::Label;
 use crate::table::{Digest, Rows};
-use crate::value::{BadValue, Down, Group, Head, Link, Nexthop, Route, Settled, Strategy, TableReport, Value};
+use crate::value::{
+    BadValue, BuiltHead, Down, Group, Head, Link, Nexthop, Route, Settled, Strategy, TableReport, Value,
+};
+pub use built::{UsedFile, WantedFile};
 use tables::Tables;
 pub use tables::{TABLES_MAX, Wanted};
 
@@ -40,6 +44,8 @@ pub enum Subject {
     Routes(Name),
     /// The strategy of a prefix.
     Strategy(Name),
+    /// Files of tables. They come last, since their rules need routes.
+    Files,
 }
 
 /// What some changes of keys concern.
@@ -73,6 +79,7 @@ pub struct Intent {
     routes: BTreeMap<Name, Route>,
     strategies: BTreeMap<Name, Name>,
     tables: Tables,
+    built: built::Built,
     /// Keys that cannot be read, and why.
     damaged: BTreeMap<Vec<u8>, String>,
     /// Whether there were more keys than there may be. Some are missing here then.
@@ -94,6 +101,7 @@ impl Intent {
             routes: BTreeMap::new(),
             strategies: BTreeMap::new(),
             tables: Tables::default(),
+            built: built::Built::default(),
             damaged: BTreeMap::new(),
             too_many: false,
         }
@@ -103,7 +111,9 @@ impl Intent {
     pub fn clear(&mut self) {
         let mut tables = std::mem::take(&mut self.tables);
         tables.clear();
-        *self = Intent { tables, ..Intent::new(self.space.clone(), self.node.clone(), self.keys_max) };
+        let mut built = std::mem::take(&mut self.built);
+        built.clear();
+        *self = Intent { tables, built, ..Intent::new(self.space.clone(), self.node.clone(), self.keys_max) };
     }
 
     /// Brings tables to what their heads say, after keys have changed.
@@ -130,6 +140,45 @@ impl Intent {
         self.tables.not_loaded(wanted, why);
     }
 
+    /// Files of tables that must be brought here. The intent is held until they are.
+    pub fn wanted_files(&self) -> impl Iterator<Item = WantedFile> {
+        self.built.wanted()
+    }
+
+    /// A file that was wanted is here, or this is why it is not here yet.
+    pub fn brought(&mut self, file: &WantedFile, result: Result<(), String>, touched: &mut Touched) {
+        self.built.brought(file.name(), result);
+        touched.subjects.insert(Subject::Files);
+    }
+
+    /// The router does not take these files: they are compared with their blocks again.
+    pub fn doubt_files(&mut self) {
+        for file in self.built.files() {
+            self.built.lost(&file.name);
+        }
+    }
+
+    /// The files that the router should use.
+    pub fn files(&self) -> Vec<UsedFile> {
+        self.built.files()
+    }
+
+    /// Lists of the blocks of all files, and patches that lead to them.
+    pub fn lists_of_blocks(&self) -> impl Iterator<Item = Digest> {
+        let patch = |head: &BuiltHead| head.patch.as_ref().map(|patch| patch.patch);
+        self.built.heads().flat_map(move |head| [Some(head.blocks), patch(head)]).flatten()
+    }
+
+    /// Labels of groups that have links here.
+    pub fn labels(&self) -> impl Iterator<Item = Name> {
+        let groups = if self.built.len() == 0 { None } else { Some(&self.groups) };
+        groups
+            .into_iter()
+            .flatten()
+            .filter(|(_, here)| !here.nexthops.is_empty())
+            .map(|(group, _)| built::label_of(group))
+    }
+
     /// Names of the manifests of all tables.
     pub fn manifests(&self) -> impl Iterator<Item = Digest> {
         self.tables.manifests()
@@ -137,7 +186,9 @@ impl Intent {
 
     /// How far this node is with each table.
     pub fn tables(&self) -> BTreeMap<String, TableReport> {
-        self.tables.report()
+        let mut report = self.tables.report();
+        self.built.report(&mut report);
+        report
     }
 
     /// Why this intent must not be applied.
@@ -155,7 +206,7 @@ impl Intent {
         if !self.has_head {
             return Some("there is no intent yet: want/head does not exist".to_owned());
         }
-        self.tables.waits().map(|(table, why)| format!("table {table}: {why}"))
+        self.tables.waits().map(|(table, why)| format!("table {table}: {why}")).or_else(|| self.built.waits())
     }
 
     /// Whether an intent exists.
@@ -210,6 +261,10 @@ impl Intent {
             }
             Key::Table(table) => self.tables.delete_head(&table),
             Key::Delta { table, sequence } => self.tables.delete_delta(&table, sequence),
+            Key::Built(table) => {
+                self.built.delete(&table);
+                self.touch_built(touched);
+            }
         }
     }
 
@@ -257,6 +312,14 @@ impl Intent {
             }
             Key::Table(table) => self.too_many |= !self.tables.set_head(table, value)?,
             Key::Delta { table, sequence } => self.too_many |= !self.tables.set_delta(table, sequence, value)?,
+            Key::Built(table) => {
+                if self.built.len() < TABLES_MAX {
+                    self.built.set(table, value)?;
+                } else {
+                    self.too_many = true;
+                }
+                self.touch_built(touched);
+            }
         }
         Ok(())
     }
@@ -274,11 +337,18 @@ impl Intent {
         room
     }
 
+    /// Files, and the labels that they may need.
+    fn touch_built(&self, touched: &mut Touched) {
+        touched.subjects.insert(Subject::Files);
+        touched.subjects.extend(self.groups.keys().map(built::label_of).map(Subject::Routes));
+    }
+
     fn set_group(&mut self, group: Label, nexthops: Vec<Nexthop>, touched: &mut Touched) {
         let here = self.groups.entry(group.clone()).or_default();
         here.nexthops = nexthops;
         touched.subjects.extend(here.prefixes.iter().cloned().map(Subject::Routes));
         touched.subjects.extend(self.tables.prefixes_to(|to| *to == group).map(Subject::Routes));
+        touched.subjects.insert(Subject::Routes(built::label_of(&group)));
         self.forget_group(&group);
     }
 
@@ -309,8 +379,9 @@ impl Intent {
     fn touch_link(&self, link: &Label, touched: &mut Touched) {
         touched.links.extend(self.links.get(link).cloned());
         let uses = |here: &GroupHere| here.nexthops.iter().any(|nexthop| nexthop.link == *link);
-        for here in self.groups.values().filter(|here| uses(here)) {
+        for (group, here) in self.groups.iter().filter(|(_, here)| uses(here)) {
             touched.subjects.extend(here.prefixes.iter().cloned().map(Subject::Routes));
+            touched.subjects.insert(Subject::Routes(built::label_of(group)));
         }
         let of_tables = self.tables.prefixes_to(|group| self.groups.get(group).is_some_and(uses));
         touched.subjects.extend(of_tables.map(Subject::Routes));
@@ -318,9 +389,17 @@ impl Intent {
 
     /// The routes that this node should have for a prefix. Links that have failed are left out, unless all have.
     pub fn routes_of(&self, prefix: &Name) -> Routes {
+        if let Some(group) = built::group_of(prefix) {
+            // Nothing of shorter names: a group is what it says.
+            return if self.built.len() == 0 { Routes::new() } else { self.routes_to(&group, CAPTURE) };
+        }
         let Some(route) = self.routes.get(prefix).or_else(|| self.tables.route(prefix)) else { return Routes::new() };
-        let Some(here) = self.groups.get(&route.group) else { return Routes::new() };
         let flags = if route.inherit { INHERIT } else { 0 } | if route.capture { CAPTURE } else { 0 };
+        self.routes_to(&route.group, flags)
+    }
+
+    fn routes_to(&self, group: &Label, flags: u64) -> Routes {
+        let Some(here) = self.groups.get(group) else { return Routes::new() };
         let mut routes = Routes::new();
         let any_up = here.nexthops.iter().any(|nexthop| self.is_up(&nexthop.link));
         for nexthop in here.nexthops.iter().filter(|nexthop| !any_up || self.is_up(&nexthop.link)) {
@@ -355,7 +434,8 @@ impl Intent {
     pub fn subjects(&self) -> impl Iterator<Item = Subject> {
         let routes = self.routes.keys().cloned().map(Subject::Routes);
         let of_tables = self.tables.prefixes_to(|_| true).map(Subject::Routes);
-        routes.chain(of_tables).chain(self.strategies.keys().cloned().map(Subject::Strategy))
+        let of_files = self.labels().map(Subject::Routes).chain([Subject::Files]);
+        routes.chain(of_tables).chain(of_files).chain(self.strategies.keys().cloned().map(Subject::Strategy))
     }
 
     /// Number of links that groups name and that this node does not have.

@@ -60,6 +60,8 @@ pub enum Key {
         /// Number of the delta, from 1.
         sequence: u64,
     },
+    /// The file that a builder has made of a table.
+    Built(Label),
 }
 
 /// A key that is not of the intent.
@@ -101,6 +103,11 @@ impl Space {
     /// The key that only one writer has.
     pub fn leader(&self) -> Vec<u8> {
         format!("{}leader", self.prefix).into_bytes()
+    }
+
+    /// The key that only one builder has.
+    pub fn builder(&self) -> Vec<u8> {
+        format!("{}builder", self.prefix).into_bytes()
     }
 
     /// What the keys of all nodes begin with.
@@ -148,6 +155,7 @@ impl Space {
             ("routes", _) => prefix_of(&rest["routes".len()..]).map(Key::Route),
             ("strategies", _) => prefix_of(&rest["strategies".len()..]).map(Key::Strategy),
             ("tables", _) => table_key(of),
+            ("built", _) => Ok(Key::Built(of.parse()?)),
             _ => Err(BadKey::Unknown),
         }
     }
@@ -164,6 +172,7 @@ impl fmt::Display for Key {
             Key::Route(prefix) => write!(f, "routes{prefix}"),
             Key::Strategy(prefix) => write!(f, "strategies{prefix}"),
             Key::Table(table) => write!(f, "tables/{table}/head"),
+            Key::Built(table) => write!(f, "built/{table}"),
             // Keys are in the order of the deltas.
             Key::Delta { table, sequence } => write!(f, "tables/{table}/deltas/{sequence:020}"),
         }
@@ -215,6 +224,7 @@ mod tests {
         keys.push(Key::Down { node: label("r1"), link: label("to-r2") });
         keys.push(Key::Group { group: label("west"), node: label("r1") });
         keys.push(Key::Table(label("video")));
+        keys.push(Key::Built(label("video")));
         keys.extend([0, 1, u64::MAX].map(|sequence| Key::Delta { table: label("video"), sequence }));
         for prefix in ["/", "/a/b", "/%00/%2F/%C3%A4", "/a/32=fleet/v=3", "/..."] {
             keys.push(Key::Route(prefix.parse().unwrap()));
@@ -238,7 +248,8 @@ mod tests {
         {
             assert_eq!(decode(unknown), Err(BadKey::Unknown), "{unknown}");
         }
-        for label in ["tables/T/head", "links/r1/A", "down//x", "groups/west/r1/x", "links/../x"] {
+        for label in ["tables/T/head", "built", "built/a/b", "links/r1/A", "down//x", "groups/west/r1/x", "links/../x"]
+        {
             assert_eq!(decode(label), Err(BadKey::Label(BadLabel)), "{label}");
         }
         // Two spellings of one name.

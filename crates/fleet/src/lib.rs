@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod builder;
 pub mod etcd;
 pub mod follow;
 pub mod intent;

@@ -2,6 +2,8 @@
 //!
 //! An agent must not misread an intent, so it refuses fields that it does not know. It then holds what it has.
 
+mod built;
+
 use std::collections::BTreeMap;
 
 use byname_wire::Name;
@@ -12,6 +14,8 @@ use thiserror::Error;
 use crate::label::Label;
 use crate::table::content::State;
 use crate::table::{Digest, Rows};
+
+pub use built::{BuilderReport, BuiltHead, CHECK_BITS_MAX, FlatNames, FromBefore, TableForm, flat_name};
 
 /// Longest value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 64 << 10;
@@ -168,6 +172,10 @@ pub const DELTAS_MAX: u64 = 64;
 pub enum TableKind {
     /// The key is the TLV-VALUE of a prefix, and the value is a [`Route`].
     Routes,
+    /// As [`TableKind::Routes`]. A builder makes one file of all rules, which routers use without the names.
+    Built,
+    /// The key is the TLV-VALUE of a name of one component, which is a flat name. A builder makes a file of them.
+    Flat,
 }
 
 /// `want/tables/TABLE/head`.
@@ -176,6 +184,9 @@ pub enum TableKind {
 pub struct TableHead {
     /// What the rows are.
     pub kind: TableKind,
+    /// What belongs to flat names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flat: Option<FlatNames>,
     /// Counts whole tables that were loaded.
     pub epoch: u64,
     /// Name of the manifest.
@@ -207,6 +218,7 @@ impl TableHead {
 
 impl Value for TableHead {
     fn check(&self) -> Result<(), BadValue> {
+        built::check_kind(self.kind, self.flat.as_ref())?;
         let TableHead { base, last, .. } = *self;
         let good = base <= last && last - base <= DELTAS_MAX && (base != last || self.base_state == self.state);
         if good { Ok(()) } else { Err(BadValue::Deltas { base, last }) }
@@ -375,7 +387,8 @@ mod tests {
         assert_eq!(Route::decode(&route.encode()), Ok(route));
         let (base_state, state) = (Digest::of(b"base"), Digest::of(b"state"));
         let kind = TableKind::Routes;
-        let head = TableHead { kind, epoch: 7, manifest: Digest::of(b"m"), base: 3, base_state, last: 67, state };
+        let head =
+            TableHead { kind, flat: None, epoch: 7, manifest: Digest::of(b"m"), base: 3, base_state, last: 67, state };
         assert_eq!(TableHead::decode(&head.encode()).as_ref(), Ok(&head));
         for (base, last) in [(4, 3), (3, 68), (67, 67)] {
             let head = TableHead { base, last, ..head.clone() };

@@ -56,6 +56,14 @@ pub enum WriteError {
         /// The reason.
         reason: String,
     },
+    /// Another table does not go together with it.
+    #[error("the table {table} {why}")]
+    Conflict {
+        /// The table.
+        table: Label,
+        /// Why.
+        why: &'static str,
+    },
     /// A chunk of the table is not in the writer's folder.
     #[error(
         "chunk {digest} of the table {table} is not in {folder}: run this with the --chunks of the command that \
@@ -94,7 +102,7 @@ pub struct Write {
     pub value: Option<Vec<u8>>,
 }
 
-pub use tables::{TableChanged, read_table, table_heads};
+pub use tables::{Building, TableChanged, built_heads, read_table, table_heads};
 
 /// The one writer of a fleet.
 #[derive(Debug)]

@@ -70,7 +70,7 @@ impl Etcd {
         self.states.insert(state, rows.clone());
         self.manifests.insert(manifest, rows);
         let kind = TableKind::Routes;
-        let head = TableHead { kind, epoch, manifest, base: last, base_state: state, last, state };
+        let head = TableHead { kind, flat: None, epoch, manifest, base: last, base_state: state, last, state };
         let mut changes: Vec<_> = self.delta_keys().into_iter().map(|key| (key, None)).collect();
         changes.push((Key::Table(label("t")), Some(head.encode())));
         changes

@@ -1,4 +1,4 @@
-//! `byname demo fleet`: three routers that follow one intent in etcd, which then fails.
+//! `byname demo fleet`: three routers that follow one intent in etcd, which then fails, and a builder that makes a table for all of them.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
@@ -14,6 +14,9 @@ use crate::exit::{self, Failure};
 
 const NODES: [&str; 3] = ["geneva", "lugano", "zurich"];
 const PREFIX: &str = "/demo/news";
+/// A rule of the table, and how many it has.
+const ARCHIVED: &str = "/demo/archive/7";
+const RULES: usize = 100_000;
 
 /// A process that ends when this is dropped.
 struct Running(Child);
@@ -74,22 +77,36 @@ pub fn run() -> anyhow::Result<()> {
     println!("After {} ms: {}", took.as_millis(), said.trim_end().replace('\n', "; "));
 
     let _server = byname(&network, "zurich", &["ping-server", PREFIX])?.spawn().map(Running)?;
-    answered(&network, "a ping from geneva is answered by zurich")?;
+    answered(&network, PREFIX, "a ping from geneva is answered by zurich")?;
 
     println!("\nThe link between geneva and zurich fails: one key, for all routes over it.");
     let (took, _) = etcd.fleet(&["link", "down", "geneva", "direct"])?;
     println!("After {} ms, geneva uses the way over lugano.", took.as_millis());
-    answered(&network, "a ping is answered over lugano")?;
+    answered(&network, PREFIX, "a ping is answered over lugano")?;
+
+    let _builder = builder(&network, &etcd)?;
+    let _archive = byname(&network, "zurich", &["ping-server", ARCHIVED])?.spawn().map(Running)?;
+    println!(
+        "\nA table of {RULES} rules is loaded. `byname builder` makes a file of it, for routers without the names."
+    );
+    let rules: String = (0..RULES).map(|number| format!("/demo/archive/{number} to-zurich\n")).collect();
+    let file = network.folder().join("rules");
+    std::fs::write(&file, rules)?;
+    let (took, _) =
+        etcd.fleet(&["table", "load", "archive", "--built", &file.display().to_string(), "--patience", "60"])?;
+    println!("After {} ms, all routers have it. {}", took.as_millis(), etcd.fleet(&["table", "list"])?.1.trim_end());
+    answered(&network, ARCHIVED, "a ping is answered by a rule of the table")?;
 
     println!("\netcd is killed, all of it.");
     etcd.process = None;
-    answered(&network, "a ping is answered without etcd")?;
+    answered(&network, PREFIX, "a ping is answered without etcd")?;
+    answered(&network, ARCHIVED, "so is one by the table")?;
 
     println!("\netcd comes back, and the route is removed.");
     etcd.start()?;
     etcd.fleet(&["route", "remove", PREFIX])?;
     let end = Instant::now() + PATIENCE;
-    while pings(&network)? {
+    while pings(&network, PREFIX)? {
         ensure!(Instant::now() < end, "the route is still there");
     }
     println!("Agents have followed: geneva has no route any more.\n");
@@ -133,7 +150,11 @@ impl Etcd {
     /// `byname fleet …`: how long it took, and what it said.
     fn fleet(&self, words: &[&str]) -> anyhow::Result<(Duration, String)> {
         let begun = Instant::now();
-        let output = program()?.args(["fleet", "--etcd", &self.url]).args(words).output()?;
+        let output = program()?
+            .args(["fleet", "--etcd", &self.url, "--chunks"])
+            .arg(self.folder.join("chunks"))
+            .args(words)
+            .output()?;
         if !output.status.success() {
             bail!("byname fleet {}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr).trim_end());
         }
@@ -145,7 +166,16 @@ fn agent(network: &Network, etcd: &Etcd, node: &str) -> anyhow::Result<Running> 
     let mut command = byname(network, node, &["agent", "--node", node, "--etcd", &etcd.url])?;
     command.arg("--state").arg(network.folder().join(format!("{node}.agent.json")));
     command.arg("--chunks").arg(network.folder().join(format!("{node}.chunks"))).env("RUST_LOG", "error");
+    command.arg("--tables").arg(network.folder().join(format!("{node}.tables/fleet.toml")));
+    // In a network of hosts, agents fetch blocks through their routers.
+    command.arg("--chunks-from").arg(network.folder().join("built"));
     Ok(Running(command.spawn().context("cannot start an agent")?))
+}
+
+fn builder(network: &Network, etcd: &Etcd) -> anyhow::Result<Running> {
+    let mut command = byname(network, "geneva", &["builder", "--etcd", &etcd.url, "--pause", "100"])?;
+    command.arg("--chunks").arg(network.folder().join("built")).arg("--chunks-from").arg(etcd.folder.join("chunks"));
+    Ok(Running(command.env("RUST_LOG", "error").spawn().context("cannot start the builder")?))
 }
 
 fn program() -> anyhow::Result<Command> {
@@ -163,14 +193,14 @@ fn byname(network: &Network, node: &str, words: &[&str]) -> anyhow::Result<Comma
 }
 
 /// Whether a ping from geneva is answered.
-fn pings(network: &Network) -> anyhow::Result<bool> {
-    let mut ping = byname(network, "geneva", &["ping", PREFIX, "-c", "1", "--timeout", "500"])?;
+fn pings(network: &Network, prefix: &str) -> anyhow::Result<bool> {
+    let mut ping = byname(network, "geneva", &["ping", prefix, "-c", "1", "--timeout", "500"])?;
     Ok(ping.stderr(Stdio::null()).status()?.success())
 }
 
-fn answered(network: &Network, what: &str) -> anyhow::Result<()> {
+fn answered(network: &Network, prefix: &str, what: &str) -> anyhow::Result<()> {
     let end = Instant::now() + PATIENCE;
-    while !pings(network)? {
+    while !pings(network, prefix)? {
         ensure!(Instant::now() < end, "not in time: {what}");
     }
     println!("  {what}");

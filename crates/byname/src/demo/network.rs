@@ -119,6 +119,7 @@ impl Network {
         let mut config = format!(
             "[faces.udp]\nport = {}\nipv6 = false\n[faces.tcp]\nlisten = false\n[faces.websocket]\nlisten = false\n\
              [faces.unix]\npath = {:?}\n[metrics]\nenabled = false\n[log]\nlevel = \"warn\"\n[threads]\ncount = {}\n\
+             [fleet]\ntables = \"{name}.tables/fleet.toml\"\n\
              [tags]\ngraph = \"network.txt\"\nnode = {name:?}\n[[tags.tree]]\nid = 1\nroot = {:?}\n",
             ports[i], socket, self.threads, names[0],
         );

@@ -8,7 +8,7 @@ use anyhow::Context;
 use byname_client::transport::Environment;
 use byname_control::config::Log;
 use byname_fleet::agent::Options;
-use byname_fleet::follow::{ChunkOptions, FollowOptions, follow};
+use byname_fleet::follow::{ChunkOptions, FileOptions, FollowOptions, follow};
 use byname_fleet::label::Label;
 use byname_fleet::table::store::Store;
 use byname_fleet::{Stop, block_on};
@@ -23,6 +23,7 @@ use crate::{Connection, process, run as router};
 const EXAMPLES: &str = "\
 Examples:
   byname agent --node r1
+  byname agent --node r1 --tables /var/lib/byname/tables/fleet.toml
   byname agent --node r1 --etcd https://e1.example:2379,https://e2.example:2379 --etcd-ca ca.pem
 
 The agent follows the intent of a fleet, which `byname fleet` writes, and tells the router of this host by management
@@ -51,6 +52,10 @@ pub struct AgentArgs {
     /// Take chunks from this folder if nobody answers in the network; may be given more than once
     #[arg(long, value_name = "FOLDER")]
     chunks_from: Vec<PathBuf>,
+    /// Settings that this agent writes for its router, to use tables that `byname builder` has made: the router's configuration
+    /// names the same file ([fleet] tables). The tables are in the same folder, which belongs to the agent
+    #[arg(long, value_name = "FILE")]
+    tables: Option<PathBuf>,
     /// Most rules of a table; the agent changes nothing if there are more
     #[arg(long, value_name = "N", default_value_t = 8_000_000)]
     rows_max: u64,
@@ -64,6 +69,14 @@ pub struct AgentArgs {
     /// Most keys of an intent; the agent changes nothing if there are more
     #[arg(long, value_name = "N", default_value_t = 1_200_000)]
     keys_max: usize,
+}
+
+/// Makes the folder of these settings.
+fn files(settings: PathBuf) -> anyhow::Result<FileOptions> {
+    let settings = std::path::absolute(&settings).with_context(|| settings.display().to_string())?;
+    let folder = settings.parent().unwrap_or(Path::new("/"));
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    Ok(FileOptions { settings })
 }
 
 /// Runs `byname agent` until a signal ends it.
@@ -80,6 +93,7 @@ pub fn run(args: AgentArgs, connection: &Connection) -> anyhow::Result<u8> {
         agent: Options {
             grace_ms: args.grace.saturating_mul(1_000),
             keys_max: args.keys_max,
+            takes_files: args.tables.is_some(),
             ..Options::new(args.etcd.space(), args.node.clone())
         },
         etcd: args.etcd.login()?,
@@ -91,6 +105,7 @@ pub fn run(args: AgentArgs, connection: &Connection) -> anyhow::Result<u8> {
             others: args.chunks_from.iter().map(|folder| opened(folder)).collect::<anyhow::Result<_>>()?,
             rows_max: args.rows_max,
         },
+        files: args.tables.map(files).transpose()?,
         compare: Duration::from_secs(args.compare),
         version: env!("BYNAME_VERSION").to_owned(),
     };

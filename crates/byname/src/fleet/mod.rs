@@ -1,6 +1,7 @@
 //! `byname fleet` and `byname agent`: many routers with one intent, in etcd. docs/fleet.md has the keys.
 
 mod agent;
+mod builder;
 mod change;
 mod show;
 mod table;
@@ -13,11 +14,12 @@ use byname_fleet::block_on;
 use byname_fleet::etcd::{Connection, Endpoints, Login};
 use byname_fleet::key::Space;
 use byname_fleet::label::Label;
-use byname_fleet::writer::{Nodes, WriteError, Writer};
+use byname_fleet::writer::{Building, Nodes, WriteError, Writer};
 use clap::{Args, Subcommand};
 
 use crate::exit::{self, Failure};
 pub use agent::{AgentArgs, run as run_agent};
+pub use builder::{BuilderArgs, run as run_builder};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,6 +31,7 @@ Examples:
   byname fleet show > intent.txt                          the whole intent, as `load` takes it
   byname fleet load intent.txt
   byname fleet table load world rules.txt                 a million prefixes with their groups, as chunks
+  byname fleet table load world rules.txt --built         a hundred million, which `byname builder` makes a file of
 
 `byname agent --node r1` follows the intent beside the router of r1. docs/fleet.md says what happens when etcd, an agent
 or a writer fails.";
@@ -220,7 +223,15 @@ async fn write_table(
     store: &byname_fleet::table::store::Store,
     patience: Duration,
 ) -> anyhow::Result<(String, i64, Nodes)> {
-    let (text, revision) = write.write(writer, store).await?;
+    let (mut text, mut revision) = write.write(writer, store).await?;
+    match writer.wait_built(write.table(), patience).await? {
+        Building::Needless => {}
+        Building::Done(since) => {
+            text += ", built";
+            revision = revision.max(since);
+        }
+        Building::Late => text += ", not built yet (see `byname fleet table list` and `byname builder`)",
+    }
     Ok((text, revision, writer.settle(revision, patience).await?))
 }
 

@@ -7,7 +7,9 @@ use byname_fleet::etcd::Connection;
 use byname_fleet::etcd::messages::{KeyValue, RangeRequest};
 use byname_fleet::key::{Key, Space};
 use byname_fleet::table::delta::Delta;
-use byname_fleet::value::{Down, Group, Head, Link, Nexthop, Report, Route, Strategy, TableHead, Value};
+use byname_fleet::value::{
+    BuilderReport, BuiltHead, Down, Group, Head, Link, Nexthop, Report, Route, Strategy, TableHead, Value,
+};
 use byname_fleet::writer::nodes;
 use serde::Serialize;
 
@@ -26,6 +28,8 @@ struct Status {
     by: Option<String>,
     /// Who is writing now.
     writing: Option<String>,
+    /// The builder that leads.
+    building: Option<BuilderReport>,
     nodes: Vec<Node>,
 }
 
@@ -42,6 +46,7 @@ struct Node {
 pub async fn status(connection: &Connection, space: &Space, json: bool) -> anyhow::Result<u8> {
     let head = one(connection, space.key(&Key::Head)).await?;
     let writing = one(connection, space.leader()).await?.map(|kv| kv.value.escape_ascii().to_string());
+    let building = one(connection, space.builder()).await?.and_then(|kv| BuilderReport::decode(&kv.value).ok());
     let revision = head.as_ref().map(|kv| kv.mod_revision);
     let by = head.and_then(|kv| Head::decode(&kv.value).ok()).map(|head| head.by);
     let nodes = nodes(connection, space).await?.into_iter().map(|(node, report)| Node {
@@ -51,7 +56,7 @@ pub async fn status(connection: &Connection, space: &Space, json: bool) -> anyho
             && revision.is_some_and(|revision| report.applied >= revision),
         report,
     });
-    let status = Status { revision, by, writing, nodes: nodes.collect() };
+    let status = Status { revision, by, writing, building, nodes: nodes.collect() };
     print(json, &status, || text(&status))?;
     Ok(exit::OK)
 }
@@ -66,6 +71,10 @@ fn text(status: &Status) -> String {
     };
     if let Some(writing) = &status.writing {
         let _ = writeln!(text, "writing     {writing}");
+    }
+    if let Some(BuilderReport { by, waits }) = &status.building {
+        let waits = waits.as_ref().map_or_else(String::new, |waits| format!("; {waits}"));
+        let _ = writeln!(text, "building    {by}{waits}");
     }
     if status.nodes.is_empty() {
         let _ = writeln!(text, "nodes       none: start `byname agent --node NAME` beside each router");
@@ -147,6 +156,10 @@ fn line(space: &Space, kv: &KeyValue) -> Result<Option<(u8, String)>, String> {
         Key::Table(table) => {
             TableHead::decode(value).map_err(bad)?;
             (4, format!("# table {table}: see `byname fleet table show {table}`"))
+        }
+        Key::Built(_) => {
+            BuiltHead::decode(value).map_err(bad)?;
+            return Ok(None);
         }
         Key::Delta { .. } => {
             Delta::decode(value).map_err(|error| error.to_string())?;

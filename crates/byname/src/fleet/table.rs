@@ -14,8 +14,8 @@ use byname_fleet::label::Label;
 use byname_fleet::table::delta::RowChange;
 use byname_fleet::table::store::Store;
 use byname_fleet::table::{Rows, named};
-use byname_fleet::value::{Route, Value, row_prefix};
-use byname_fleet::writer::{TableChanged, Writer, read_table, table_heads};
+use byname_fleet::value::{BuiltHead, FlatNames, Route, TableForm, TableHead, TableKind, Value, row_prefix};
+use byname_fleet::writer::{TableChanged, Writer, built_heads, read_table, table_heads};
 use byname_wire::Name;
 use clap::Subcommand;
 
@@ -28,6 +28,8 @@ use crate::{Connection, process};
 const EXAMPLES: &str = "\
 Examples:
   byname fleet table load world rules.txt     lines such as: /example/video west
+  byname fleet table load world rules.txt --built   one file, which `byname builder` makes: routers have no names
+  byname fleet table load objects names.txt --flat /objects   lines such as: /report.pdf west
   byname fleet table add world /example/radio west
   byname fleet table remove world /example/video /example/radio
   byname fleet table show world > rules.txt
@@ -46,6 +48,17 @@ pub enum TableCommand {
         table: Label,
         /// The rules, or - for standard input: on each line a prefix and a group, and perhaps --no-inherit or --capture
         file: PathBuf,
+        /// Let `byname builder` make one file of all rules, which routers use without the names; a fleet has one such table
+        #[arg(long)]
+        built: bool,
+        /// As --built, for flat names: the component after this prefix, which the lines write as /NAME; there may be 16 such
+        /// tables
+        #[arg(long, value_name = "PREFIX", value_parser = parse_name, conflicts_with = "built")]
+        flat: Option<Name>,
+        /// Bits of the checksum of each flat name: an unknown name passes as known with odds of 2^-BITS; with 0, always
+        #[arg(long, value_name = "BITS", default_value_t = 8, requires = "flat",
+            value_parser = clap::value_parser!(u32).range(0..=16))]
+        check: u32,
     },
     /// Add a rule to a table, or change it
     Add {
@@ -100,7 +113,7 @@ pub enum TableCommand {
 
 /// A change that is ready to be written.
 pub enum TableWrite {
-    Load(Label, Rows),
+    Load(Label, TableForm, Rows),
     Change(Label, Vec<RowChange>),
     Drop(Label),
 }
@@ -119,7 +132,19 @@ impl TableCommand {
             TableCommand::List => return Ok(Ready::List),
             TableCommand::Show { table } => return Ok(Ready::Show(table)),
             TableCommand::Drop { table } => TableWrite::Drop(table),
-            TableCommand::Load { table, file } => TableWrite::Load(table, rules(&file)?),
+            TableCommand::Load { table, file, built, flat, check } => {
+                let form = match (built, flat) {
+                    (false, None) => TableForm::routes(),
+                    (true, _) => TableForm { kind: TableKind::Built, flat: None },
+                    (false, Some(prefix)) => {
+                        let flat = FlatNames { prefix: prefix.to_string(), check_bits: check };
+                        TableForm { kind: TableKind::Flat, flat: Some(flat) }
+                    }
+                };
+                let rows = rules(&file)?;
+                form.check_rows(&rows).map_err(|error| Failure::new(exit::USAGE, error.to_string()))?;
+                TableWrite::Load(table, form, rows)
+            }
             TableCommand::Change { table, file } => TableWrite::Change(table, rows(&file, true)?),
             TableCommand::Add { table, prefix, group, no_inherit, capture } => {
                 let route = Route { group, inherit: !no_inherit, capture };
@@ -136,12 +161,19 @@ impl TableCommand {
 }
 
 impl TableWrite {
+    /// The table.
+    pub fn table(&self) -> &Label {
+        let (TableWrite::Load(table, ..) | TableWrite::Change(table, _) | TableWrite::Drop(table)) = self;
+        table
+    }
+
     /// Writes it. Returns what it did, in words, and the revision.
     pub async fn write(&self, writer: &mut Writer, store: &Store) -> anyhow::Result<(String, i64)> {
         let (text, changed) = match self {
-            TableWrite::Load(table, rows) => {
-                let changed = writer.load_table(store, table, rows).await?;
-                (format!("table {table}: {} rules", rows.len()), changed)
+            TableWrite::Load(table, form, rows) => {
+                let changed = writer.load_table(store, table, form, rows).await?;
+                let what = if form.kind == TableKind::Flat { "names" } else { "rules" };
+                (format!("table {table}: {} {what}", rows.len()), changed)
             }
             TableWrite::Change(table, changes) => {
                 let changed = writer.change_table(store, table, changes).await?;
@@ -229,19 +261,31 @@ fn rules(file: &Path) -> anyhow::Result<Rows> {
 /// Lists tables.
 pub async fn list(etcd: &Etcd, space: &Space) -> anyhow::Result<u8> {
     let mut out = std::io::stdout().lock();
+    let built = built_heads(etcd, space).await?;
     for (table, head) in table_heads(etcd, space).await? {
         match head {
-            Some(head) => writeln!(
-                out,
-                "{table}  epoch {}, {} deltas after manifest {}",
-                head.epoch,
-                head.last - head.base,
-                head.manifest
-            )?,
+            Some(head) => {
+                let deltas = head.last - head.base;
+                write!(out, "{table}  epoch {}, {deltas} deltas after manifest {}", head.epoch, head.manifest)?;
+                writeln!(out, "{}", about_file(&head, built.get(&table).and_then(Option::as_ref)))?;
+            }
             None => writeln!(out, "{table}  damaged: load it again")?,
         }
     }
     Ok(exit::OK)
+}
+
+/// What is built of a table, after the rest of its line.
+fn about_file(head: &TableHead, built: Option<&BuiltHead>) -> String {
+    let of = head.flat.as_ref().map_or_else(String::new, |flat| format!("; flat names below {}", flat.prefix));
+    match built {
+        _ if head.kind == TableKind::Routes => String::new(),
+        None => format!("{of}; not built yet: see `byname builder`"),
+        Some(built) => {
+            let state = if built.state() == head.state() { "built" } else { "an earlier state is built" };
+            format!("{of}; {state}: {} rows, a file of {} bytes", built.rows, built.bytes)
+        }
+    }
 }
 
 /// Prints the rules of a table.

@@ -5,9 +5,9 @@
 use std::fmt::Display;
 
 use super::{
-    Acme, AuditLog, Capture, Config, DashboardSettings, Ethernet, EthernetPort, Faces, Faults, General, InitialFace,
-    InitialRoute, Log, Memif, Metrics, Multicast, Network, Partition, Quic, Rib, Routing, SecureWebSocket, Security,
-    Source, State, Tables, Tags, Tcp, Threads, Tls, Trust, Udp, Unix, WebSocket, default_toml,
+    Acme, AuditLog, Capture, Config, DashboardSettings, Ethernet, EthernetPort, Faces, Faults, Fleet, General,
+    InitialFace, InitialRoute, Log, Memif, Metrics, Multicast, Network, Partition, Quic, Rib, Routing, SecureWebSocket,
+    Security, Source, State, Tables, Tags, Tcp, Threads, Tls, Trust, Udp, Unix, WebSocket, default_toml,
 };
 use crate::config::faces::Stream;
 
@@ -83,6 +83,7 @@ pub fn changes((old, old_source): (&Config, &Source), (new, new_source): (&Confi
         tables: _,
         flat: _,
         partition: _,
+        fleet: _,
         network: _,
         security: _,
         trust: _,
@@ -120,6 +121,7 @@ pub fn changes((old, old_source): (&Config, &Source), (new, new_source): (&Confi
     compare!(notes, "partition.", (old.partition, new.partition, applicable.partition), Partition {
         table => None, holds => None,
     } and);
+    compare!(notes, "fleet.", (old.fleet, new.fleet, applicable.fleet), Fleet { tables => None, } and);
     notes.items("[[face]]", &old.initial_faces, &new.initial_faces, face_key, |_| None);
     notes.items("[[route]]", &old.initial_routes, &new.initial_routes, route_key, |_| None);
     compare!(notes, "log.", (old.log, new.log, applicable.log), Log { level => None, modules => None, } and);

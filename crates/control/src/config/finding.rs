@@ -53,7 +53,7 @@ impl Source {
         Ok(Source::new(text, path))
     }
 
-    /// Parses and checks the text.
+    /// Parses and checks the text. If it names a file of a fleet (`[fleet]`), its tables are added.
     ///
     /// # Errors
     /// The problems, with their places and remedies. A syntax error or an invalid value is reported alone.
@@ -62,7 +62,9 @@ impl Source {
         let mut config: Config =
             toml::from_str(&self.text).map_err(|e| ConfigError::from_toml(&e, &self.text, &self.path))?;
         config.folder = self.path.parent().unwrap_or(Path::new("")).to_owned();
-        match self.errors(&config.contradictions()) {
+        let mut findings = config.add_tables_of_fleet()?;
+        findings.extend(config.contradictions());
+        match self.errors(&findings) {
             None => Ok(config),
             Some(error) => Err(error),
         }

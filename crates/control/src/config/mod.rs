@@ -14,6 +14,7 @@ mod experiment;
 mod faces;
 mod finding;
 mod flat;
+mod fleet;
 mod initial;
 mod memif;
 mod memory;
@@ -54,6 +55,7 @@ pub use experiment::{Capture, Faults};
 pub use faces::{Faces, Multicast, Quic, SecureWebSocket, Tcp, Udp, Unix, WebSocket};
 pub use finding::{Finding, Source};
 pub use flat::{FlatNamespace, Unknown};
+pub use fleet::Fleet;
 pub use initial::{InitialFace, InitialPersistency, InitialRoute, parse_remote};
 pub use memif::{Memif, MemifFraming, MemifRole};
 pub use memory::{FilledBy, Need, Room};
@@ -91,6 +93,8 @@ pub struct Config {
     pub flat: Vec<FlatNamespace>,
     /// Other machines of this router.
     pub partition: Partition,
+    /// Tables of a fleet.
+    pub fleet: Fleet,
     /// Position of this router in the network.
     pub network: Network,
     /// Time window for signed commands.
@@ -142,6 +146,7 @@ impl Default for Config {
             tables: Tables::default(),
             flat: Vec::new(),
             partition: Partition::default(),
+            fleet: Fleet::default(),
             network: Network::default(),
             security: Security::default(),
             trust: Trust::default(),

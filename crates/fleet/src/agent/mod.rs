@@ -7,7 +7,8 @@
 //!
 //! 1. A face whose link has failed is suspended.
 //! 2. Routes are added, and strategies set, for all subjects.
-//! 3. Then routes are removed, from the oldest on: when the writer has said that all live nodes have added theirs
+//! 3. When all routes are there, the router takes over files of tables, all of them in one change.
+//! 4. Then routes are removed, from the oldest on: when the writer has said that all live nodes have added theirs
 //!    (`want/settled`), or after a grace period.
 //!
 //! A refused change is tried again later, and keeps the old routes of its prefix. Cost: a change of a key looks at the
@@ -22,7 +23,8 @@ use std::sync::Arc;
 
 use byname_wire::Name;
 
-use crate::intent::{Attributes, Intent, Routes, Subject, Touched, Wanted};
+use crate::intent::built::group_of;
+use crate::intent::{Attributes, Intent, Routes, Subject, Touched, UsedFile, Wanted, WantedFile};
 use crate::key::{Key, Space};
 use crate::label::Label;
 use crate::table::{Digest, Rows};
@@ -49,12 +51,14 @@ pub struct Options {
     pub keys_max: usize,
     /// Most commands to the router that have no answer yet.
     pub in_flight_max: usize,
+    /// Whether it can bring files of tables to its router.
+    pub takes_files: bool,
 }
 
 impl Options {
     /// The usual settings.
     pub fn new(space: Space, node: Label) -> Self {
-        Options { space, node, grace_ms: 5_000, keys_max: 1_200_000, in_flight_max: 1_024 }
+        Options { space, node, grace_ms: 5_000, keys_max: 1_200_000, in_flight_max: 1_024, takes_files: false }
     }
 }
 
@@ -110,6 +114,11 @@ pub enum Change {
         /// Prefix.
         prefix: Name,
     },
+    /// Uses these files of tables, and no others.
+    UseFiles {
+        /// The files.
+        files: Vec<UsedFile>,
+    },
 }
 
 impl Change {
@@ -121,6 +130,7 @@ impl Change {
             Change::SetStrategy { prefix, .. } | Change::RestoreStrategy { prefix } => {
                 Some(Subject::Strategy(prefix.clone()))
             }
+            Change::UseFiles { .. } => Some(Subject::Files),
             Change::Suspend { .. } | Change::Resume { .. } => None,
         }
     }
@@ -165,6 +175,8 @@ pub struct Agent {
     routes: BTreeMap<Name, Routes>,
     route_count: u64,
     strategies: BTreeMap<Name, Name>,
+    /// Files that the router uses. `None`: not known.
+    files: Option<Vec<UsedFile>>,
 
     dirty: BTreeSet<Subject>,
     /// Changes of the subject that was looked at last.
@@ -208,6 +220,7 @@ impl Agent {
             routes: BTreeMap::new(),
             route_count: 0,
             strategies: BTreeMap::new(),
+            files: None,
             dirty: BTreeSet::new(),
             ready: VecDeque::new(),
             urgent: VecDeque::new(),
@@ -306,6 +319,37 @@ impl Agent {
         self.take(now, touched);
     }
 
+    /// Files of tables that must be brought here. Until then, nothing is changed in the router, as for [`Agent::wanted_tables`].
+    pub fn wanted_files(&self) -> Vec<WantedFile> {
+        if self.options.takes_files { self.intent.wanted_files().collect() } else { Vec::new() }
+    }
+
+    /// A file that was wanted is here, whole; or this is why it is not here yet.
+    pub fn file(&mut self, now: u64, file: &WantedFile, result: Result<(), String>) {
+        let mut touched = Touched::default();
+        let was_due = self.dirty.contains(&Subject::Files);
+        self.intent.brought(file, result, &mut touched);
+        self.take(now, touched);
+        if !was_due && self.retries.get(&Subject::Files).is_some_and(|retry| retry.due_at().is_some()) {
+            // The router has refused it a moment ago.
+            self.dirty.remove(&Subject::Files);
+        }
+    }
+
+    /// Lists of the blocks of all files, and patches that lead to them.
+    pub fn lists_of_blocks(&self) -> Vec<Digest> {
+        self.intent.lists_of_blocks().collect()
+    }
+
+    fn held(&self) -> Option<String> {
+        if !self.options.takes_files && self.intent.lists_of_blocks().next().is_some() {
+            let text = "the intent has a table that a builder has made: start the agent with --tables, and name that file \
+                        in the router's configuration ([fleet] tables)";
+            return Some(text.to_owned());
+        }
+        self.intent.held()
+    }
+
     /// Names of the manifests of all tables.
     pub fn manifests(&self) -> Vec<Digest> {
         self.intent.manifests().collect()
@@ -357,6 +401,7 @@ impl Agent {
         self.dirty.extend(self.intent.subjects());
         self.dirty.extend(self.routes.keys().cloned().map(Subject::Routes));
         self.dirty.extend(self.strategies.keys().cloned().map(Subject::Strategy));
+        self.files = None;
         let links = self.intent.addresses().cloned().collect();
         self.suspended.clear();
         self.take(now, Touched { links, ..Touched::default() });
@@ -407,7 +452,7 @@ impl Agent {
         if let Some(change) = self.urgent.pop_front() {
             return Some(self.issue(change));
         }
-        if self.in_flight.len() >= self.options.in_flight_max || self.intent.held().is_some() {
+        if self.in_flight.len() >= self.options.in_flight_max || self.held().is_some() {
             return None;
         }
         self.due_retries(now);
@@ -417,6 +462,8 @@ impl Agent {
             }
             let next = self.dirty.iter().find(|subject| !self.busy.contains_key(*subject)).cloned();
             match next {
+                // Rules of files forward by routes, which must be there first.
+                Some(Subject::Files) if self.dirty.len() > 1 || self.adds_in_flight > 0 => return None,
                 Some(subject) => {
                     self.dirty.remove(&subject);
                     self.add(now, subject);
@@ -449,12 +496,25 @@ impl Agent {
         }
         match result {
             Ok(()) => {
+                if let Change::Register { prefix, .. } = &change
+                    && group_of(prefix).is_some()
+                {
+                    // Files may have waited for it.
+                    self.dirty.insert(Subject::Files);
+                }
                 self.note(change);
+                if subject == Subject::Files {
+                    // These may be others than those that the router has refused.
+                    self.retries.remove(&subject);
+                }
                 if self.retries.get(&subject).is_none_or(|retry| retry.due_at().is_none()) {
                     self.dirty.insert(subject);
                 }
             }
             Err(reason) => {
+                if subject == Subject::Files {
+                    self.intent.doubt_files();
+                }
                 self.dirty.remove(&subject);
                 let due = self.retries.entry(subject).or_default().refused(now);
                 self.retry_at = Some(self.retry_at.map_or(due, |at| at.min(due)));
@@ -489,7 +549,7 @@ impl Agent {
             routes: self.route_count,
             failing: self.retries.len() as u64,
             failure: if self.retries.is_empty() { None } else { self.failure.clone() },
-            held: self.intent.held(),
+            held: self.held(),
             missing_links: self.intent.missing_links(),
             unsettled: self.unsettled,
             drift: self.drift,
@@ -601,7 +661,22 @@ impl Agent {
                     None => drop(self.retries.remove(&subject)),
                 }
             }
+            Subject::Files => {
+                let files = self.intent.files();
+                if !self.options.takes_files || self.files.as_ref() == Some(&files) {
+                    self.retries.remove(&subject);
+                } else if self.intent.labels().all(|label| self.has_way(&label)) {
+                    self.ready.push_back(Change::UseFiles { files });
+                }
+            }
         }
+    }
+
+    /// Whether the router has at least one of the routes that this prefix should have, or there are none.
+    fn has_way(&self, prefix: &Name) -> bool {
+        let wanted = self.intent.routes_of(prefix);
+        let has = self.routes.get(prefix);
+        wanted.is_empty() || has.is_some_and(|has| wanted.keys().any(|uri| has.contains_key(uri)))
     }
 
     /// Removes the oldest routes that are left over, if it is time. Returns whether the agent should look again.
@@ -660,6 +735,7 @@ impl Agent {
             }
             Change::SetStrategy { prefix, strategy } => drop(self.strategies.insert(prefix, strategy)),
             Change::RestoreStrategy { prefix } => drop(self.strategies.remove(&prefix)),
+            Change::UseFiles { files } => self.files = Some(files),
             Change::Suspend { .. } | Change::Resume { .. } => {}
         }
     }

@@ -37,6 +37,9 @@ fn all(agent: &mut Agent, now: u64) -> Vec<String> {
             Change::Resume { uri } => format!("resume {uri}"),
             Change::SetStrategy { prefix, strategy } => format!("set {prefix} {strategy}"),
             Change::RestoreStrategy { prefix } => format!("restore {prefix}"),
+            Change::UseFiles { files } => {
+                format!("use {}", files.iter().map(|file| &*file.name).collect::<Vec<_>>().join(" "))
+            }
         });
         agent.done(now, ticket, Ok(()));
     }
@@ -219,7 +222,7 @@ mod tables {
     fn head(manifest: &str) -> TableHead {
         let (manifest, state) = (Digest::of(manifest.as_bytes()), Digest::of(b"first"));
         let kind = TableKind::Routes;
-        TableHead { kind, epoch: 1, manifest, base: 0, base_state: state, last: 0, state }
+        TableHead { kind, flat: None, epoch: 1, manifest, base: 0, base_state: state, last: 0, state }
     }
 
     fn put_head(head: &TableHead, revision: i64) -> Event {
@@ -350,5 +353,179 @@ mod tables {
             agent.events(0, &[put(&format!("tables/t{number}/head"), &value, 30 + number as i64)]);
         }
         assert!(agent.report().held.unwrap().starts_with("the intent has more than"));
+    }
+}
+
+mod files {
+    use byname_lookup::file::secret::{SECRET_BYTES, Secret};
+
+    use super::*;
+    use crate::table::Digest;
+    use crate::value::{BuiltHead, FlatNames, TableKind, Value};
+
+    const WEST: &str = "/localhost/byname/fleet/group/west";
+    const EAST: &str = "/localhost/byname/fleet/group/east";
+
+    fn started() -> Agent {
+        let mut agent = agent();
+        agent.options.takes_files = true;
+        agent.router_connected(0, Vec::new(), Vec::new());
+        agent.snapshot(0, 20, intent());
+        assert_eq!(all(&mut agent, 0).len(), 3, "two routes, and no files");
+        assert_eq!(agent.report().applied, 10);
+        agent
+    }
+
+    fn head(blocks: &str) -> BuiltHead {
+        BuiltHead {
+            kind: TableKind::Built,
+            flat: None,
+            epoch: 1,
+            sequence: 2,
+            state: Digest::of(b"state"),
+            blocks: Digest::of(blocks.as_bytes()),
+            patch: None,
+            bytes: 1,
+            rows: 9,
+            secret: Secret::new([0; SECRET_BYTES]),
+        }
+    }
+
+    fn built(table: &str, head: &BuiltHead, revision: i64) -> Event {
+        put(&format!("built/{table}"), std::str::from_utf8(&head.encode()).unwrap(), revision)
+    }
+
+    fn name(table: &str, head: &BuiltHead) -> String {
+        head.file_name(&table.parse().unwrap())
+    }
+
+    /// All files that are wanted are here.
+    fn bring(agent: &mut Agent, now: u64) {
+        for file in agent.wanted_files() {
+            agent.file(now, &file, Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_file_is_brought_then_its_groups_get_routes_and_then_it_is_used() {
+        let mut agent = started();
+        let (one, two) = (head("one"), head("two"));
+        agent.events(0, &[built("world", &one, 21)]);
+        assert_eq!(all(&mut agent, 0), [""; 0]);
+        assert_eq!(agent.report().held.as_deref(), Some("table world: its file is not here yet"));
+        let file = agent.wanted_files().remove(0);
+        agent.file(0, &file, Err("nobody has it".to_owned()));
+        assert_eq!(agent.report().held.as_deref(), Some("table world: nobody has it"));
+        assert_eq!(agent.report().tables["world"].waits.as_deref(), Some("nobody has it"));
+        bring(&mut agent, 0);
+        let uses = format!("use {}", name("world", &one));
+        let routes = [
+            format!("+{EAST} udp4://192.0.2.2:1 7"),
+            format!("+{WEST} udp4://192.0.2.1:1 1"),
+            format!("+{WEST} udp4://192.0.2.2:1 2"),
+        ];
+        assert_eq!(all(&mut agent, 0), [&routes[..], &[uses]].concat());
+        let report = agent.report();
+        assert_eq!((report.applied, report.tables["world"].rows, report.tables["world"].sequence), (21, 9, 2));
+        // A group that changes is one route, whatever the file has.
+        agent.events(0, &[put("groups/east/r1", r#"{"nexthops":[{"link":"y","cost":8}]}"#, 23)]);
+        assert_eq!(all(&mut agent, 0), [format!("+{EAST} udp4://192.0.2.2:1 8")]);
+        // The next file.
+        agent.events(0, &[built("world", &two, 25)]);
+        assert_eq!(all(&mut agent, 0), [""; 0]);
+        bring(&mut agent, 0);
+        assert_eq!((all(&mut agent, 0), agent.report().applied), (vec![format!("use {}", name("world", &two))], 25));
+        // All is read again: nothing changes.
+        agent.compacted();
+        agent.snapshot(0, 30, [intent(), vec![built("world", &two, 25)]].concat());
+        assert_eq!(agent.wanted_files(), []);
+        assert_eq!(all(&mut agent, 0), [format!("+{EAST} udp4://192.0.2.2:1 7")]);
+        // The router was away: nobody knows which files it has.
+        agent.router_lost();
+        agent.router_connected(0, Vec::new(), Vec::new());
+        assert_eq!(all(&mut agent, 0).last(), Some(&format!("use {}", name("world", &two))));
+        // The table is gone: first its rules, and then the routes of groups.
+        agent.events(0, &[delete("built/world", 31), put("settled", r#"{"revision":31}"#, 32)]);
+        let gone = all(&mut agent, 0);
+        assert_eq!((&*gone[0], gone.len(), agent.report().applied), ("use ", 4, 31));
+        assert!(gone[1..].iter().all(|change| change.starts_with("-/localhost/byname/fleet/group/")), "{gone:?}");
+    }
+
+    #[test]
+    fn a_file_that_the_router_refuses_is_compared_again_and_tried_later() {
+        let mut agent = started();
+        agent.events(0, &[built("world", &head("one"), 21)]);
+        bring(&mut agent, 0);
+        let refuse = |agent: &mut Agent, now| {
+            let mut refused = false;
+            while let Some((ticket, change)) = agent.next_change(now) {
+                let is_file = matches!(change, Change::UseFiles { .. });
+                refused |= is_file;
+                agent.done(now, ticket, if is_file { Err("damaged".to_owned()) } else { Ok(()) });
+            }
+            refused
+        };
+        assert!(refuse(&mut agent, 0));
+        assert_eq!((agent.report().failing, agent.report().failure.as_deref()), (1, Some("damaged")));
+        assert!(agent.report().applied < 21);
+        // Its blocks are compared meanwhile, which is no reason to try at once.
+        assert_eq!(agent.wanted_files().len(), 1);
+        bring(&mut agent, 10);
+        assert!(!refuse(&mut agent, 99), "too early");
+        assert!(refuse(&mut agent, 100));
+        bring(&mut agent, 110);
+        // Another file is tried at once.
+        agent.events(120, &[built("world", &head("two"), 23)]);
+        bring(&mut agent, 120);
+        assert_eq!(all(&mut agent, 120), [format!("use {}", name("world", &head("two")))]);
+        assert_eq!((agent.report().applied, agent.report().failing), (23, 0));
+    }
+
+    #[test]
+    fn a_file_waits_until_each_of_its_groups_has_a_way() {
+        let mut agent = started();
+        agent.events(0, &[built("world", &head("one"), 21)]);
+        bring(&mut agent, 0);
+        let mut made = Vec::new();
+        while let Some((ticket, change)) = agent.next_change(0) {
+            let refused = matches!(&change, Change::Register { prefix, .. } if prefix.to_string() == EAST);
+            made.push(change);
+            agent.done(0, ticket, if refused { Err("no face".to_owned()) } else { Ok(()) });
+        }
+        assert!(!made.iter().any(|change| matches!(change, Change::UseFiles { .. })), "{made:?}");
+        assert!(agent.report().applied < 21);
+        let later = all(&mut agent, 200);
+        assert_eq!(later, [format!("+{EAST} udp4://192.0.2.2:1 7"), format!("use {}", name("world", &head("one")))]);
+    }
+
+    #[test]
+    fn what_a_router_cannot_have_is_held() {
+        let mut agent = started();
+        let flat = |prefix: &str| {
+            let flat = Some(FlatNames { prefix: prefix.to_owned(), check_bits: 0 });
+            BuiltHead { kind: TableKind::Flat, flat, ..head("flat") }
+        };
+        agent.events(0, &[built("a", &head("one"), 21), built("o", &flat("/objects"), 21)]);
+        bring(&mut agent, 0);
+        let files = agent.intent.files();
+        assert_eq!((files[0].flat.clone(), files[1].flat.clone()), (None, Some(("/objects".parse().unwrap(), true))));
+        assert!(all(&mut agent, 0).last().unwrap().ends_with(".flat"));
+        agent.events(0, &[built("b", &head("two"), 22)]);
+        bring(&mut agent, 0);
+        assert_eq!(all(&mut agent, 0), [""; 0]);
+        assert!(agent.report().held.unwrap().ends_with("there are two: a and b"));
+        agent.events(0, &[delete("built/b", 23)]);
+        assert_eq!(agent.report().held, None);
+        for number in 0..16 {
+            agent.events(0, &[built(&format!("o{number}"), &flat(&format!("/o{number}")), 24)]);
+        }
+        assert!(agent.report().held.unwrap().contains("at most 16"));
+        // An agent that brings no files says so.
+        let mut other = super::started();
+        other.events(0, &[built("a", &head("one"), 21)]);
+        assert_eq!((all(&mut other, 0), other.wanted_files()), (vec![], vec![]));
+        assert!(other.report().held.unwrap().contains("--tables"));
+        other.events(0, &[delete("built/a", 22)]);
+        assert_eq!(other.report().held, None);
     }
 }

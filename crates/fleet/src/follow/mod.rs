@@ -4,6 +4,7 @@
 //! neither waits for the other: while etcd is away, the router is still watched over, and the other way round.
 
 mod batch;
+mod files;
 mod router;
 mod strategies;
 mod tables;
@@ -23,6 +24,7 @@ use crate::etcd::messages::{Compare, RangeRequest, TxnRequest, WatchResponse, pu
 use crate::etcd::{Connection, Endpoints, EtcdError, Login};
 use crate::key::Key;
 use crate::value::{Report, Value};
+pub use files::FileOptions;
 pub use tables::ChunkOptions;
 
 /// Lease of `nodes/NODE`, and how often it is renewed.
@@ -50,6 +52,8 @@ pub struct FollowOptions {
     pub state: PathBuf,
     /// Where chunks of tables come from.
     pub chunks: ChunkOptions,
+    /// Where files of tables go. `None`: this agent brings none. [`Options::takes_files`] says the same.
+    pub files: Option<FileOptions>,
     /// How often it compares the router with what it knows.
     pub compare: Duration,
     /// Version of byname, for the report.

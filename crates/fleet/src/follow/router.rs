@@ -42,13 +42,15 @@ pub(super) enum RouterError {
     NotCanonical { uri: Arc<str>, answer: String },
     #[error("cannot write the state file: {0}")]
     State(#[from] std::io::Error),
+    #[error("{0}")]
+    Files(String),
     #[error("the connection was closed")]
     Closed,
 }
 
 impl RouterError {
     /// Whether the connection is gone.
-    fn is_lost(&self) -> bool {
+    pub(super) fn is_lost(&self) -> bool {
         matches!(self, RouterError::Call(CallError::Ended(_)) | RouterError::Closed)
     }
 
@@ -117,6 +119,13 @@ async fn session(shared: &Shared, strategies: &mut SetByFleet, said: &mut String
                     // One by one, since each is on the disk first. There are few.
                     let result = strategy(&client, strategies, &change).await;
                     finish(shared, &mut faces, (ticket, change, result.map(|()| None)))?;
+                }
+                Change::UseFiles { files } => {
+                    let (options, client) = (shared.options.files.clone(), client.clone());
+                    under_way.spawn(async move {
+                        let result = super::files::take_over(options, &client, &files).await;
+                        vec![(ticket, Change::UseFiles { files }, result.map(|()| None))]
+                    });
                 }
                 change => {
                     let ids = faces_of(&faces, &change);
@@ -199,6 +208,10 @@ fn words(change: &Change) -> String {
         Change::Resume { uri } => format!("use of {uri}"),
         Change::SetStrategy { prefix, strategy } => format!("strategy {strategy} of {prefix}"),
         Change::RestoreStrategy { prefix } => format!("strategy of {prefix} as it was"),
+        Change::UseFiles { files } => match files.last() {
+            Some(file) => format!("use of {}", file.name),
+            None => "end of the use of files".to_owned(),
+        },
     }
 }
 
@@ -208,7 +221,7 @@ fn faces_of(faces: &Faces, change: &Change) -> Vec<u64> {
         | Change::Unregister { uri, .. }
         | Change::Suspend { uri }
         | Change::Resume { uri } => faces.get(uri).cloned().unwrap_or_default(),
-        Change::SetStrategy { .. } | Change::RestoreStrategy { .. } => Vec::new(),
+        Change::SetStrategy { .. } | Change::RestoreStrategy { .. } | Change::UseFiles { .. } => Vec::new(),
     }
 }
 
@@ -255,8 +268,8 @@ pub(super) async fn make(client: &AsyncClient, change: &Change, ids: &[u64]) -> 
             }
             Ok(None)
         }
-        // Made by `strategy`.
-        Change::SetStrategy { .. } | Change::RestoreStrategy { .. } => Ok(None),
+        // Made by `strategy` and by `take_over`.
+        Change::SetStrategy { .. } | Change::RestoreStrategy { .. } | Change::UseFiles { .. } => Ok(None),
     }
 }
 
@@ -396,7 +409,7 @@ async fn command(
     Ok(answered(&format!("{module}/{verb}"), answer.data().content)?)
 }
 
-fn management_name(module: &str, verb: &str) -> Name {
+pub(super) fn management_name(module: &str, verb: &str) -> Name {
     ["localhost", "nfd", module, verb]
         .iter()
         .fold(Name::default(), |name, component| name.join(Component::generic(component.as_bytes())))

@@ -13,6 +13,7 @@ use tracing::{info, warn};
 
 use super::{PAUSE, Shared};
 use crate::intent::Wanted;
+use crate::table::blocks::Blocks;
 use crate::table::manifest::{Listed, Manifest};
 use crate::table::store::Store;
 use crate::table::{Digest, Rows, chunk, named};
@@ -35,14 +36,14 @@ pub struct ChunkOptions {
 
 /// What fetches one chunk.
 #[derive(Clone)]
-struct Fetcher {
+pub(super) struct Fetcher {
     options: Arc<ChunkOptions>,
     client: Option<AsyncClient>,
 }
 
 impl Fetcher {
     /// A chunk or manifest, and whether it was fetched from somebody else.
-    async fn get(&self, digest: Digest) -> Result<(Vec<u8>, bool), String> {
+    pub(super) async fn get(&self, digest: Digest) -> Result<(Vec<u8>, bool), String> {
         let own = &self.options.own;
         match own.read(digest) {
             Ok(Some(bytes)) => return Ok((bytes, false)),
@@ -75,9 +76,19 @@ pub(super) async fn load(shared: &Shared) {
     loop {
         let wanted = shared.agent.borrow().wanted_tables();
         let Some(first) = wanted.first() else {
+            let file = shared.agent.borrow().wanted_files().into_iter().next();
+            if let Some(file) = file {
+                if super::files::bring(shared, &file, &mut said).await {
+                    pause = PAUSE.0;
+                } else {
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(PAUSE.1);
+                }
+                continue;
+            }
             mirror(shared, &mut kept).await;
             pause = PAUSE.0;
-            if shared.agent.borrow().wanted_tables().is_empty() {
+            if !is_wanting(shared) {
                 shared.tables.notified().await;
             }
             continue;
@@ -101,6 +112,11 @@ pub(super) async fn load(shared: &Shared) {
             }
         }
     }
+}
+
+fn is_wanting(shared: &Shared) -> bool {
+    let agent = shared.agent.borrow();
+    !agent.wanted_tables().is_empty() || !agent.wanted_files().is_empty()
 }
 
 async fn rows(shared: &Shared, wanted: &Wanted) -> Result<Rows, String> {
@@ -145,18 +161,28 @@ async fn rows(shared: &Shared, wanted: &Wanted) -> Result<Rows, String> {
 async fn mirror(shared: &Shared, kept: &mut BTreeSet<Digest>) {
     let store = &shared.options.chunks.own;
     let manifests: BTreeSet<Digest> = shared.agent.borrow().manifests().into_iter().collect();
+    let lists: BTreeSet<Digest> = shared.agent.borrow().lists_of_blocks().into_iter().collect();
+    let all: BTreeSet<Digest> = manifests.union(&lists).copied().collect();
     // Before the first intent is here, nothing is known.
-    if manifests == *kept || shared.agent.borrow().watch_from().is_none() {
+    if all == *kept || shared.agent.borrow().watch_from().is_none() {
         return;
     }
-    let mut wanted = manifests.clone();
+    let mut wanted = all.clone();
+    for digest in &lists {
+        // They were fetched when the file was made. If it is not made here, nothing is kept.
+        if let Ok(Some(bytes)) = store.read(*digest)
+            && let Ok(blocks) = Blocks::decode(*digest, &bytes)
+        {
+            wanted.extend(blocks.digests);
+        }
+    }
     for digest in &manifests {
         let Ok(bytes) = get(shared, &fetcher(shared), *digest).await else { return };
         let Ok(manifest) = Manifest::decode(*digest, &bytes) else { return };
         for Listed { digest, .. } in manifest.chunks {
             wanted.insert(digest);
             let is_here = store.has(digest) || get(shared, &fetcher(shared), digest).await.is_ok();
-            if !is_here || !shared.agent.borrow().wanted_tables().is_empty() {
+            if !is_here || is_wanting(shared) {
                 return;
             }
         }
@@ -166,20 +192,20 @@ async fn mirror(shared: &Shared, kept: &mut BTreeSet<Digest>) {
         Ok(removed) => info!("removed {removed} chunks that no table has any more"),
         Err(error) => warn!("cannot remove old chunks in {}: {error}", store.folder().display()),
     }
-    *kept = manifests;
+    *kept = all;
 }
 
-fn fetcher(shared: &Shared) -> Fetcher {
+pub(super) fn fetcher(shared: &Shared) -> Fetcher {
     Fetcher { options: Arc::new(shared.options.chunks.clone()), client: shared.client.borrow().clone() }
 }
 
-async fn get(shared: &Shared, fetcher: &Fetcher, digest: Digest) -> Result<Vec<u8>, String> {
+pub(super) async fn get(shared: &Shared, fetcher: &Fetcher, digest: Digest) -> Result<Vec<u8>, String> {
     let (bytes, is_new) = fetcher.get(digest).await?;
     count(shared, is_new);
     Ok(bytes)
 }
 
-fn count(shared: &Shared, is_new: bool) {
+pub(super) fn count(shared: &Shared, is_new: bool) {
     shared.chunks_fetched.set(shared.chunks_fetched.get() + u64::from(is_new));
 }
 

@@ -12,7 +12,7 @@ use crate::label::Label;
 use crate::table::content::{Content, State};
 use crate::table::delta::Delta;
 use crate::table::{Digest, Rows};
-use crate::value::{BadValue, Route, TableHead, TableReport, Value, row_prefix};
+use crate::value::{BadValue, Route, TableHead, TableKind, TableReport, Value, row_prefix};
 
 /// Most tables of an intent.
 pub const TABLES_MAX: usize = 64;
@@ -180,18 +180,22 @@ impl Tables {
                 waits: table.waits.clone(),
             }
         };
-        self.tables.iter().map(|(label, table)| (label.to_string(), report(table))).collect()
+        let is_here = |table: &&Table| table.head.as_ref().is_none_or(|head| head.kind == TableKind::Routes);
+        let tables = self.tables.iter().filter(|(_, table)| is_here(table));
+        tables.map(|(label, table)| (label.to_string(), report(table))).collect()
     }
 
     /// Names of all manifests that heads name.
     pub(super) fn manifests(&self) -> impl Iterator<Item = Digest> {
-        self.tables.values().filter_map(|table| table.head.as_ref()).map(|head| head.manifest)
+        let heads = self.tables.values().filter_map(|table| table.head.as_ref());
+        heads.filter(|head| head.kind == TableKind::Routes).map(|head| head.manifest)
     }
 }
 
 impl Table {
     fn advance(&mut self, changed: &mut BTreeSet<Name>) {
-        let Some(head) = &self.head else {
+        // Rows of other kinds are for builders.
+        let Some(head) = self.head.as_ref().filter(|head| head.kind == TableKind::Routes) else {
             self.waits = None;
             return self.replace(None, changed);
         };

@@ -25,6 +25,8 @@ pub(super) enum Kind {
     Chunk = 1,
     Manifest = 2,
     Delta = 3,
+    Blocks = 4,
+    Patch = 5,
 }
 
 impl Kind {
@@ -33,6 +35,8 @@ impl Kind {
             Kind::Chunk => "chunk",
             Kind::Manifest => "manifest",
             Kind::Delta => "delta",
+            Kind::Blocks => "list of blocks",
+            Kind::Patch => "patch",
         }
     }
 }

@@ -140,7 +140,9 @@ fn segment_of(bytes: &[u8], name: Name, segment: u64) -> Option<DataBuilder> {
 /// Nobody answers, or what came is something else.
 pub async fn fetch(client: &AsyncClient, network: &Name, digest: Digest) -> Result<Vec<u8>, String> {
     let options = FetchOptions {
-        lifetime: Duration::from_secs(1),
+        // Longer than the time after which a segment is asked for again: the router then asks the next one who may have it, although
+        // the first is silent.
+        lifetime: Duration::from_secs(4),
         tries: 4,
         bytes_max: FILE_BYTES_MAX as u64,
         segments_max: FILE_BYTES_MAX as u64,

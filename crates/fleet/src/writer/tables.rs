@@ -1,9 +1,11 @@
 //! Writes tables: whole ones as chunks with a head, and changes as deltas.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use crate::etcd::messages::RangeRequest;
 use crate::etcd::{Connection, EtcdError};
+use crate::intent::built::FLAT_MAX;
 use crate::key::{Key, Space};
 use crate::label::Label;
 use crate::table::chunk::{self, chunks};
@@ -12,9 +14,9 @@ use crate::table::delta::{Delta, RowChange};
 use crate::table::manifest::Manifest;
 use crate::table::store::Store;
 use crate::table::{Digest, Rows};
-use crate::value::{DELTAS_MAX, TableHead, TableKind, Value, check_rows};
+use crate::value::{BuiltHead, DELTAS_MAX, TableForm, TableHead, TableKind, Value};
 
-use super::{Write, WriteError, Writer};
+use super::{LOOK, Write, WriteError, Writer};
 
 /// More deltas than this are worth a new manifest.
 const DELTAS_AT_ONCE: usize = 16;
@@ -34,13 +36,55 @@ pub struct TableChanged {
     pub deltas: usize,
 }
 
+/// How far builders are with a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Building {
+    /// Nobody builds tables of this kind.
+    Needless,
+    /// Its file is built, since this revision of the intent.
+    Done(i64),
+    /// Its file is one of an earlier state, or there is none.
+    Late,
+}
+
 impl Writer {
+    /// Waits until a builder has made the file of a table, at most so long.
+    ///
+    /// # Errors
+    /// etcd does not answer, or another writer has begun.
+    pub async fn wait_built(&mut self, table: &Label, patience: Duration) -> Result<Building, WriteError> {
+        let begun = Instant::now();
+        loop {
+            let head = head(&self.connection, &self.space, table).await?;
+            let Some(head) = head.filter(|head| head.kind != TableKind::Routes) else { return Ok(Building::Needless) };
+            let key = self.space.key(&Key::Built(table.clone()));
+            let answer = self.connection.range(RangeRequest { key, ..RangeRequest::default() }).await?;
+            if let Some(kv) = answer.kvs.first()
+                && BuiltHead::decode(&kv.value).is_ok_and(|built| built.state() == head.state())
+            {
+                return Ok(Building::Done(kv.mod_revision));
+            }
+            if begun.elapsed() >= patience {
+                return Ok(Building::Late);
+            }
+            self.renew().await?;
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
     /// Makes these the rows of a table. Chunks are in the folder before the head is in etcd.
     ///
     /// # Errors
     /// A row is none, the folder cannot be used, or the head cannot be written.
-    pub async fn load_table(&mut self, store: &Store, table: &Label, rows: &Rows) -> Result<TableChanged, WriteError> {
-        check_rows(rows)?;
+    pub async fn load_table(
+        &mut self,
+        store: &Store,
+        table: &Label,
+        form: &TableForm,
+        rows: &Rows,
+    ) -> Result<TableChanged, WriteError> {
+        form.check_rows(rows)?;
+        self.check_form(table, form).await?;
         let before = match head(&self.connection, &self.space, table).await {
             // A damaged table is replaced, too. Its deltas are found by their keys.
             Ok(head) => head,
@@ -52,8 +96,8 @@ impl Writer {
         let last = before.as_ref().map_or(0, |head| head.last);
         // The epoch is part of the state: the same rows may be loaded again.
         let state = Digest(byname_wire::digest::sha256(&[&manifest.0, &epoch.to_be_bytes()]));
-        let kind = TableKind::Routes;
-        let head = TableHead { kind, epoch, manifest, base: last, base_state: state, last, state };
+        let TableForm { kind, flat } = form.clone();
+        let head = TableHead { kind, flat, epoch, manifest, base: last, base_state: state, last, state };
         changed.revision = self.replace_head(table, &head).await?;
         Ok(changed)
     }
@@ -70,8 +114,10 @@ impl Writer {
         changes: &[RowChange],
     ) -> Result<TableChanged, WriteError> {
         let added = changes.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
-        check_rows(&added.collect())?;
+        let added = added.collect();
         let mut head = head(&self.connection, &self.space, table).await?.ok_or(WriteError::NoTable(table.clone()))?;
+        let form = TableForm { kind: head.kind, flat: head.flat.clone() };
+        form.check_rows(&added)?;
         let deltas = Delta::encode(head.epoch, head.state, changes);
         let mut changed = TableChanged { deltas: deltas.len(), ..TableChanged::default() };
         if deltas.len() > DELTAS_AT_ONCE {
@@ -82,7 +128,7 @@ impl Writer {
                     None => drop(rows.remove(key)),
                 }
             }
-            return self.load_table(store, table, &rows).await;
+            return self.load_table(store, table, &form, &rows).await;
         }
         if head.last - head.base + deltas.len() as u64 > DELTAS_MAX {
             // The same state, in a new manifest.
@@ -116,7 +162,44 @@ impl Writer {
             return Err(WriteError::NoTable(table.clone()));
         }
         writes.insert(0, Write { key: Key::Table(table.clone()), value: None });
+        writes.push(Write { key: Key::Built(table.clone()), value: None });
         self.write(writes).await
+    }
+
+    /// Whether all routers could have this table beside the others.
+    async fn check_form(&self, table: &Label, form: &TableForm) -> Result<(), WriteError> {
+        let heads = table_heads(&self.connection, &self.space).await?;
+        let heads = || heads.iter().filter_map(|(other, head)| Some((other, head.as_ref()?)));
+        for (other, head) in heads() {
+            let conflict = match (other == table, form.kind, head.kind) {
+                (true, wanted, is) if wanted != is => {
+                    Some("is of another kind: load the new one as another table first")
+                }
+                (true, ..)
+                    if form.flat.as_ref().map(|flat| &flat.prefix) != head.flat.as_ref().map(|flat| &flat.prefix) =>
+                {
+                    Some("has names of another prefix: load the new one as another table first")
+                }
+                (false, TableKind::Built, TableKind::Built) => {
+                    Some("is built already, and routers have one built table of prefixes: put all rules into one table")
+                }
+                (false, TableKind::Flat, TableKind::Flat) if form.same_prefix(head.flat.as_ref()) => {
+                    Some("has the flat names of this prefix already: put all of them into one table")
+                }
+                _ => None,
+            };
+            if let Some(why) = conflict {
+                return Err(WriteError::Conflict { table: other.clone(), why });
+            }
+        }
+        let flat = heads().filter(|(other, head)| *other != table && head.kind == TableKind::Flat).count();
+        if form.kind == TableKind::Flat && flat >= FLAT_MAX {
+            return Err(WriteError::Conflict {
+                table: table.clone(),
+                why: "is one more table of flat names than routers have: at most 16",
+            });
+        }
+        Ok(())
     }
 
     /// Writes a head whose manifest has all deltas, and removes these.
@@ -174,6 +257,24 @@ pub async fn table_heads(connection: &Connection, space: &Space) -> Result<Vec<(
     let all = connection.read_all(&prefix, usize::MAX).await?;
     let head = |kv: crate::etcd::messages::KeyValue| match space.decode(&kv.key) {
         Ok(Key::Table(table)) => Some((table, TableHead::decode(&kv.value).ok())),
+        _ => None,
+    };
+    Ok(all.kvs.into_iter().filter_map(head).collect())
+}
+
+/// Heads of the files that builders have made. A damaged head is `None`.
+///
+/// # Errors
+/// etcd does not answer.
+pub async fn built_heads(
+    connection: &Connection,
+    space: &Space,
+) -> Result<BTreeMap<Label, Option<BuiltHead>>, EtcdError> {
+    let mut prefix = space.want();
+    prefix.extend(b"built/");
+    let all = connection.read_all(&prefix, usize::MAX).await?;
+    let head = |kv: crate::etcd::messages::KeyValue| match space.decode(&kv.key) {
+        Ok(Key::Built(table)) => Some((table, BuiltHead::decode(&kv.value).ok())),
         _ => None,
     };
     Ok(all.kvs.into_iter().filter_map(head).collect())

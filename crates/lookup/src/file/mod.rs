@@ -26,6 +26,7 @@
 //! **Secrets.** The file contains the hash key, because the table is of no use without it. Anybody
 //! who reads it can make names that collide. Files are made for their owner alone (mode 600).
 
+pub mod secret;
 mod write;
 
 use std::fs::File;

@@ -1,0 +1,379 @@
+//! Makes the file of a table: rows in the order of their names, from chunks and deltas, into the table's own builder.
+//!
+//! Rows are read twice, chunk by chunk, and never all of them at a time. Beside the table itself, this takes memory for one chunk and for the
+//! deltas; for flat names, also 24 bytes for each.
+//!
+//! Files of slightly different rows are alike, for their blocks to be the same: names are hashed with the key of the file before,
+//! groups keep their numbers, and the table has room for a round number of nodes.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+
+use byname_lookup::EntryId;
+use byname_lookup::flat::labelled;
+use byname_lookup::prefix::compact::{BulkLoader, NodeCounter, Options};
+use byname_wire::{HashFunction, NameHashKey, NameRef};
+
+use super::plan::Job;
+use crate::intent::built::label_of;
+use crate::label::Label;
+use crate::table::blocks::LABELS_MAX;
+use crate::table::delta::Delta;
+use crate::table::manifest::Manifest;
+use crate::table::{Digest, Rows, chunk};
+use crate::value::{Route, TableKind, Value, flat_name};
+
+/// Labels of a table of prefixes at most: the last id of an entry marks removed rules.
+const GROUPS_MAX: usize = LABELS_MAX - 1;
+
+/// Rows of a table as its head says, read from the chunks that `read` gives.
+pub struct Source<'a> {
+    manifest: Manifest,
+    /// What the deltas say, all of them together.
+    changes: BTreeMap<Box<[u8]>, Option<Arc<[u8]>>>,
+    read: &'a dyn Fn(Digest) -> Result<Vec<u8>, String>,
+}
+
+/// What was made.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Made {
+    /// Rules or names in the file.
+    pub rows: u64,
+    /// Its labels, by number.
+    pub labels: Vec<Box<[u8]>>,
+}
+
+impl<'a> Source<'a> {
+    /// The rows of a job.
+    ///
+    /// # Errors
+    /// The manifest is not there, or a delta is missing.
+    pub fn open(job: &Job, read: &'a dyn Fn(Digest) -> Result<Vec<u8>, String>) -> Result<Self, String> {
+        let manifest =
+            Manifest::decode(job.head.manifest, &read(job.head.manifest)?).map_err(|error| error.to_string())?;
+        let (mut state, mut changes) = (job.head.base_state, BTreeMap::new());
+        for sequence in job.head.base + 1..=job.head.last {
+            let missing = || format!("delta {sequence} is missing, or is not the one that follows");
+            let delta =
+                Delta::decode(job.deltas.get(&sequence).ok_or_else(missing)?).map_err(|error| error.to_string())?;
+            if delta.epoch != job.head.epoch || delta.before != state {
+                return Err(missing());
+            }
+            state = delta.after;
+            changes.extend(delta.changes);
+        }
+        if state != job.head.state {
+            return Err("its deltas do not lead to the state that its head says".to_owned());
+        }
+        Ok(Source { manifest, changes, read })
+    }
+
+    /// Calls `each` with the key and the value of each row, sorted by key.
+    fn each(&self, each: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), String>) -> Result<(), String> {
+        let mut changes = self.changes.iter().peekable();
+        for listed in &self.manifest.chunks {
+            let mut rows = Rows::new();
+            let bad = |error: crate::table::BadTable| format!("chunk {}: {error}", listed.digest);
+            if chunk::decode(listed.digest, &(self.read)(listed.digest)?, &mut rows).map_err(bad)? != listed.rows {
+                return Err(format!("chunk {} has another number of rows than its manifest says", listed.digest));
+            }
+            for (key, value) in &rows {
+                while let Some((new, value)) = changes.next_if(|(new, _)| *new < key) {
+                    value.as_ref().map_or(Ok(()), |value| each(new, value))?;
+                }
+                match changes.next_if(|(changed, _)| *changed == key) {
+                    Some((_, Some(value))) => each(key, value)?,
+                    Some((_, None)) => {}
+                    None => each(key, value)?,
+                }
+            }
+        }
+        changes.try_for_each(|(key, value)| value.as_ref().map_or(Ok(()), |value| each(key, value)))
+    }
+
+    /// Counts rows and nodes, and finds all groups.
+    fn survey(&self, is_flat: bool) -> Result<(u64, NodeCounter, BTreeSet<Label>), String> {
+        let (mut rows, mut counter, mut groups) = (0, NodeCounter::default(), Groups::default());
+        self.each(&mut |key, value| {
+            rows += 1;
+            groups.of(value)?;
+            if is_flat {
+                return flat_name(key).map(drop).map_err(|error| error.to_string());
+            }
+            let name = NameRef::new(key).map_err(|error| error.to_string())?;
+            counter.push(name).map_err(|error| format!("{name}: {error}"))
+        })?;
+        Ok((rows, counter, groups.0.into_values().collect()))
+    }
+}
+
+/// Groups by the values of rows, of which there are few.
+#[derive(Default)]
+struct Groups(HashMap<Box<[u8]>, Label>);
+
+impl Groups {
+    fn of(&mut self, value: &[u8]) -> Result<&Label, String> {
+        if !self.0.contains_key(value) {
+            let route = Route::decode(value).map_err(|error| error.to_string())?;
+            self.0.insert(value.into(), route.group);
+        }
+        Ok(&self.0[value])
+    }
+}
+
+/// Numbers of groups: first those that the file before has, in their order, and then the others.
+struct Numbers {
+    texts: Vec<Box<[u8]>>,
+    by_value: HashMap<Box<[u8]>, EntryId>,
+    groups: Groups,
+}
+
+impl Numbers {
+    fn new(before: &[Box<[u8]>], groups: &BTreeSet<Label>) -> Result<Self, String> {
+        let texts: Vec<Box<[u8]>> =
+            groups.iter().map(|group| label_of(group).to_string().into_bytes().into_boxed_slice()).collect();
+        if texts.len() > GROUPS_MAX {
+            return Err(format!("it leads to {} groups, and a table has at most {GROUPS_MAX}", texts.len()));
+        }
+        let known: BTreeSet<&Box<[u8]>> = before.iter().collect();
+        let new: Vec<_> = texts.iter().filter(|text| !known.contains(text)).cloned().collect();
+        let texts = match before.len() + new.len() {
+            0 => vec![crate::intent::built::groups().to_string().into_bytes().into()],
+            ..=GROUPS_MAX => [before, &new].concat(),
+            // Groups that are gone give up their numbers.
+            _ => texts,
+        };
+        Ok(Numbers { texts, by_value: HashMap::new(), groups: Groups::default() })
+    }
+
+    fn of(&mut self, value: &[u8]) -> Result<EntryId, String> {
+        if let Some(number) = self.by_value.get(value) {
+            return Ok(*number);
+        }
+        let text = label_of(self.groups.of(value)?).to_string();
+        let number = self.texts.iter().position(|label| **label == *text.as_bytes());
+        let number = EntryId(number.ok_or("its rows have changed while they were read")? as u32);
+        self.by_value.insert(value.into(), number);
+        Ok(number)
+    }
+}
+
+/// Makes the file at `path`. Labels keep the numbers that they have in `labels`.
+///
+/// # Errors
+/// A row cannot be in such a table, a chunk is not there, or the system refuses memory or room.
+pub fn make(
+    job: &Job,
+    source: &Source<'_>,
+    key: &NameHashKey,
+    labels: &[Box<[u8]>],
+    path: &Path,
+) -> Result<Made, String> {
+    let is_flat = job.head.kind == TableKind::Flat;
+    let (rows, counter, groups) = source.survey(is_flat)?;
+    let mut numbers = Numbers::new(labels, &groups)?;
+    match &job.head.flat {
+        Some(flat) => {
+            let mut names = Vec::new();
+            names.try_reserve_exact(rows as usize).map_err(|_| "there is no memory for its names".to_owned())?;
+            source.each(&mut |row, value| {
+                let name = flat_name(row).map_err(|error| error.to_string())?;
+                names.push((key.digest_bytes(name), numbers.of(value)?));
+                Ok(())
+            })?;
+            let labels = labelled::Labels { texts: numbers.texts.clone(), check_bits: flat.check_bits };
+            labelled::save((path, key), &labels, &names, &mut |_| {}).map_err(|error| error.to_string())?;
+        }
+        None => {
+            let options = Options::default();
+            let mut loader =
+                BulkLoader::new(*key, counter.nodes_rounded(), &options).map_err(|error| error.to_string())?;
+            source.each(&mut |row, value| {
+                let name = NameRef::new(row).map_err(|error| error.to_string())?;
+                loader.push(name, numbers.of(value)?).map_err(|error| format!("{name}: {error}"))
+            })?;
+            let mut table = loader.finish_table(&options).map_err(|error| error.to_string())?;
+            table.set_labels(numbers.texts.clone());
+            table.save(path).map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(Made { rows, labels: numbers.texts })
+}
+
+/// A new secret key.
+pub fn new_key() -> NameHashKey {
+    NameHashKey::with_function(HashFunction::default(), rand::random())
+}
+
+#[cfg(test)]
+mod tests {
+    use byname_lookup::file::{Opening, Place};
+    use byname_lookup::flat::labelled::LabelledTable;
+    use byname_lookup::prefix::compact::BulkTable;
+    use byname_wire::Name;
+
+    use super::*;
+    use crate::table::chunk::chunks;
+    use crate::table::delta::RowChange;
+    use crate::value::{FlatNames, TableHead};
+
+    const KEY: NameHashKey = NameHashKey::new([3, 4]);
+
+    fn row(uri: &str, group: Option<&str>) -> RowChange {
+        let route = |group: &str| Route { group: group.parse().unwrap(), inherit: true, capture: false };
+        let name: Name = uri.parse().unwrap();
+        (name.value().into(), group.map(|group| route(group).encode().into()))
+    }
+
+    /// A table in memory: chunks by their names, and the head with deltas.
+    struct Table {
+        chunks: HashMap<Digest, Vec<u8>>,
+        job: Job,
+    }
+
+    impl Table {
+        fn new(rows: &Rows, flat: Option<FlatNames>) -> Table {
+            let (mut manifest, mut all) = (Manifest::default(), HashMap::new());
+            for chunk in chunks(rows) {
+                manifest.push(&chunk);
+                all.insert(chunk.digest, chunk.bytes);
+            }
+            let bytes = manifest.encode().unwrap();
+            let (digest, state) = (Digest::of(&bytes), Digest::of(b"state"));
+            all.insert(digest, bytes);
+            let kind = if flat.is_some() { TableKind::Flat } else { TableKind::Built };
+            let head = TableHead { kind, flat, epoch: 1, manifest: digest, base: 0, base_state: state, last: 0, state };
+            let job = Job { table: "t".parse().unwrap(), head, created: 1, deltas: BTreeMap::new(), before: None };
+            Table { chunks: all, job }
+        }
+
+        fn change(&mut self, changes: &[RowChange]) {
+            let mut changes = changes.to_vec();
+            changes.sort();
+            let head = &mut self.job.head;
+            for (delta, state) in Delta::encode(head.epoch, head.state, &changes) {
+                head.last += 1;
+                head.state = state;
+                self.job.deltas.insert(head.last, delta);
+            }
+        }
+
+        fn make(&self, labels: &[Box<[u8]>], path: &Path) -> Result<Made, String> {
+            let read = |digest: Digest| self.chunks.get(&digest).cloned().ok_or_else(|| "nobody has it".to_owned());
+            make(&self.job, &Source::open(&self.job, &read)?, &KEY, labels, path)
+        }
+    }
+
+    fn rows(of: &[(&str, &str)]) -> Rows {
+        of.iter().map(|(uri, group)| row(uri, Some(group))).map(|(key, value)| (key, value.unwrap())).collect()
+    }
+
+    fn groups(path: &Path, names: &[&str]) -> Vec<Option<String>> {
+        let opening = Opening { place: Place::Mapped, checked: true };
+        let mut table = BulkTable::open(path, opening, &Options::default()).unwrap();
+        assert!(*table.key() == KEY);
+        let mut group = |uri: &&str| {
+            let entry = table.entry_of(uri.parse::<Name>().unwrap().as_ref())?;
+            let label: Name = std::str::from_utf8(&table.labels()[entry.0 as usize]).unwrap().parse().unwrap();
+            crate::intent::built::group_of(&label).map(|group| group.to_string())
+        };
+        names.iter().map(&mut group).collect()
+    }
+
+    #[test]
+    fn files_have_the_rules_of_chunks_and_deltas() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.table");
+        let mut table = Table::new(&rows(&[("/a", "west"), ("/a/b", "east"), ("/c", "west")]), None);
+        let made = table.make(&[], &path).unwrap();
+        let labels: Vec<_> = made.labels.iter().map(|label| String::from_utf8_lossy(label).into_owned()).collect();
+        assert_eq!(labels, ["/localhost/byname/fleet/group/east", "/localhost/byname/fleet/group/west"]);
+        let all = ["/a", "/a/b", "/c", "/0", "/b", "/d"];
+        let some = |group: &str| Some(group.to_owned());
+        assert_eq!(
+            (made.rows, groups(&path, &all)),
+            (3, vec![some("west"), some("east"), some("west"), None, None, None])
+        );
+        // Before, between and after the rows of chunks; one that changes, and two that go, of which one was never there.
+        table.change(&[row("/0", Some("east")), row("/b", Some("west")), row("/c", Some("east"))]);
+        table.change(&[row("/a", None), row("/d", Some("alone")), row("/x", None)]);
+        let made = table.make(&made.labels, &path).unwrap();
+        let now = [None, Some("east"), Some("east"), Some("east"), Some("west"), Some("alone")];
+        assert_eq!(groups(&path, &all), now.map(|group| group.map(str::to_owned)));
+        assert_eq!(
+            (made.rows, &*made.labels[2]),
+            (5, &b"/localhost/byname/fleet/group/alone"[..]),
+            "others keep their numbers"
+        );
+        // No rows at all.
+        table.change(&[row("/0", None), row("/a/b", None), row("/b", None), row("/c", None), row("/d", None)]);
+        assert_eq!((table.make(&[], &path).unwrap().rows, groups(&path, &all)), (0, vec![None; 6]));
+    }
+
+    #[test]
+    fn what_is_missing_or_impossible_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.table");
+        let mut table = Table::new(&rows(&[("/a", "west")]), None);
+        table.change(&[row("/b", Some("west"))]);
+        table.change(&[row("/c", Some("west"))]);
+        let good = table.job.clone();
+        table.job.deltas.remove(&1);
+        assert!(table.make(&[], &path).unwrap_err().contains("delta 1 is missing"));
+        let second = good.deltas[&2].clone();
+        table.job.deltas.insert(1, second);
+        assert!(table.make(&[], &path).unwrap_err().contains("delta 1 is missing"));
+        table.job = Job { head: TableHead { last: 1, ..good.head.clone() }, ..good.clone() };
+        assert!(table.make(&[], &path).unwrap_err().contains("do not lead to the state"));
+        table.job = good;
+        assert!(!path.exists());
+        let chunk = table.chunks.keys().copied().find(|digest| *digest != table.job.head.manifest).unwrap();
+        table.chunks.remove(&chunk);
+        assert_eq!(table.make(&[], &path), Err("nobody has it".to_owned()));
+    }
+
+    #[test]
+    fn files_of_flat_names_answer_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.flat");
+        let flat = FlatNames { prefix: "/objects".to_owned(), check_bits: 16 };
+        let mut table = Table::new(&rows(&[("/report.pdf", "west"), ("/song.ogg", "east")]), Some(flat.clone()));
+        table.change(&[row("/film.mp4", Some("west"))]);
+        assert_eq!(table.make(&[], &path).unwrap().rows, 3);
+        let opened = LabelledTable::open(&path, Opening::default()).unwrap();
+        let label = |name: &[u8]| {
+            let entry = opened.query().entry(KEY.digest_bytes(name))?;
+            opened.labels().texts.get(entry.0 as usize).map(|text| String::from_utf8_lossy(text).into_owned())
+        };
+        assert_eq!(label(b"song.ogg").as_deref(), Some("/localhost/byname/fleet/group/east"));
+        assert_eq!(label(b"film.mp4").as_deref(), Some("/localhost/byname/fleet/group/west"));
+        assert_eq!(label(b"other"), None);
+        let table = Table::new(&Rows::new(), Some(flat.clone()));
+        assert_eq!(table.make(&[], &path).unwrap().rows, 0);
+        let table = Table::new(&rows(&[("/a/b", "west")]), Some(flat));
+        assert!(table.make(&[], &path).unwrap_err().contains("one component"));
+    }
+
+    /// Ten changes of 20,000 rules: how many blocks differ, and how many lines.
+    #[test]
+    fn files_of_slightly_different_rules_are_alike() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |number: u64| format!("/example/{}/{}", number % 97, number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let all: Vec<String> = (0..20_000).map(of).collect();
+        let mut table = Table::new(
+            &all.iter().map(|uri| row(uri, Some("west"))).map(|(key, value)| (key, value.unwrap())).collect(),
+            None,
+        );
+        let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+        let made = table.make(&[], &one).unwrap();
+        let mut changes: Vec<RowChange> = all[..5].iter().map(|uri| row(uri, None)).collect();
+        changes.extend((30_000..30_005).map(|number| row(&of(number), Some("east"))));
+        table.change(&changes);
+        table.make(&made.labels, &two).unwrap();
+        let (one, two) = (std::fs::read(one).unwrap(), std::fs::read(two).unwrap());
+        assert_eq!(one.len(), two.len());
+        let lines = one.chunks(64).zip(two.chunks(64)).filter(|(one, two)| one != two).count();
+        assert!(lines < 100, "{lines} lines of {} differ", one.len() / 64);
+    }
+}

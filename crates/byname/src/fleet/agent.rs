@@ -15,6 +15,7 @@ use byname_fleet::{Stop, block_on};
 use byname_wire::Name;
 use clap::Args;
 
+use super::copy::places;
 use super::{EtcdArgs, parse_label, state_folder};
 use crate::exit::{self, Failure};
 use crate::tools::parse_name;
@@ -49,9 +50,10 @@ pub struct AgentArgs {
     /// The network: chunks are fetched and served below /NETWORK/32=fleet [default: /FLEET]
     #[arg(long, value_name = "NAME", value_parser = parse_name)]
     network: Option<Name>,
-    /// Take chunks from this folder if nobody answers in the network; may be given more than once
-    #[arg(long, value_name = "FOLDER")]
-    chunks_from: Vec<PathBuf>,
+    /// Take chunks from this folder or object store (s3://BUCKET/PATH, gs://…, az://…, https://…) if nobody answers in the
+    /// network; may be given more than once
+    #[arg(long, value_name = "FOLDER|URL")]
+    chunks_from: Vec<String>,
     /// Settings that this agent writes for its router, to use tables that `byname builder` has made: the router's configuration
     /// names the same file ([fleet] tables). The tables are in the same folder, which belongs to the agent
     #[arg(long, value_name = "FILE")]
@@ -89,6 +91,7 @@ pub fn run(args: AgentArgs, connection: &Connection) -> anyhow::Result<u8> {
         given.map_or_else(|| Ok(state_folder(option)?.join(format!("agent-{fleet}-{node}.{end}"))), Ok)
     };
     let opened = |folder: &Path| Store::open(folder).with_context(|| folder.display().to_string());
+    let (others, stores) = places(&args.chunks_from)?;
     let options = FollowOptions {
         agent: Options {
             grace_ms: args.grace.saturating_mul(1_000),
@@ -102,7 +105,8 @@ pub fn run(args: AgentArgs, connection: &Connection) -> anyhow::Result<u8> {
         chunks: ChunkOptions {
             own: opened(&path(args.chunks, "--chunks", "chunks")?)?,
             network: args.etcd.network(args.network),
-            others: args.chunks_from.iter().map(|folder| opened(folder)).collect::<anyhow::Result<_>>()?,
+            others,
+            stores,
             rows_max: args.rows_max,
         },
         files: args.tables.map(files).transpose()?,

@@ -14,6 +14,7 @@ use byname_fleet::{Stop, block_on};
 use byname_wire::Name;
 use clap::Args;
 
+use super::copy::places;
 use super::{EtcdArgs, state_folder, who};
 use crate::exit::{self, Failure};
 use crate::tools::parse_name;
@@ -39,10 +40,11 @@ pub struct BuilderArgs {
     /// /var/lib/byname, or ~/.local/state/byname]
     #[arg(long, value_name = "FOLDER")]
     chunks: Option<PathBuf>,
-    /// Take chunks of tables from this folder, before the network is asked; may be given more than once [default:
+    /// Take chunks of tables from this folder, before the network is asked, or from this object store (s3://BUCKET/PATH, gs://…,
+    /// az://…, https://…) if nobody answers there; may be given more than once [default:
     /// fleet-FLEET.chunks in the folder for byname's state, where `byname fleet table` writes them]
-    #[arg(long, value_name = "FOLDER")]
-    chunks_from: Vec<PathBuf>,
+    #[arg(long, value_name = "FOLDER|URL")]
+    chunks_from: Vec<String>,
     /// The network: chunks are fetched and served below /NETWORK/32=fleet [default: /FLEET]
     #[arg(long, value_name = "NAME", value_parser = parse_name)]
     network: Option<Name>,
@@ -62,9 +64,9 @@ pub fn run(args: BuilderArgs, connection: &Connection) -> anyhow::Result<u8> {
         Some(folder) => folder,
         None => state_folder("--chunks")?.join(format!("builder-{fleet}.chunks")),
     };
-    let others = match args.chunks_from.is_empty() {
-        true => vec![state_folder("--chunks-from")?.join(format!("fleet-{fleet}.chunks"))],
-        false => args.chunks_from,
+    let (others, stores) = match args.chunks_from.is_empty() {
+        true => (vec![opened(&state_folder("--chunks-from")?.join(format!("fleet-{fleet}.chunks")))?], Vec::new()),
+        false => places(&args.chunks_from)?,
     };
     let options = BuilderOptions {
         space: args.etcd.space(),
@@ -73,7 +75,8 @@ pub fn run(args: BuilderArgs, connection: &Connection) -> anyhow::Result<u8> {
         chunks: ChunkOptions {
             own: opened(&own)?,
             network: args.etcd.network(args.network),
-            others: others.iter().map(|folder| opened(folder)).collect::<anyhow::Result<_>>()?,
+            others,
+            stores,
             rows_max: u64::MAX,
         },
         pause: Duration::from_millis(args.pause),

@@ -3,6 +3,7 @@
 mod agent;
 mod builder;
 mod change;
+mod copy;
 mod show;
 mod table;
 
@@ -108,6 +109,16 @@ enum Command {
         #[arg(long, value_name = "NAME", value_parser = crate::tools::parse_name)]
         network: Option<byname_wire::Name>,
     },
+    /// Copy the chunks of `--chunks` to an object store, from which agents and builders can take them (`--chunks-from`)
+    Copy {
+        /// s3://BUCKET/PATH, gs://…, az://…, https://… (PUT), file:///PATH or a folder; keys come from the environment, such as
+        /// AWS_ACCESS_KEY_ID
+        #[arg(value_name = "URL")]
+        to: String,
+        /// Go on with chunks that come later, until Ctrl-C
+        #[arg(long)]
+        follow: bool,
+    },
 }
 
 impl EtcdArgs {
@@ -169,6 +180,7 @@ async fn carry_out(args: FleetArgs, router: &crate::Connection) -> anyhow::Resul
         Command::Status { json } => return show::status(&etcd.connect().await?, &space, json).await,
         Command::Show => return show::intent(&etcd.connect().await?, &space).await,
         Command::Serve { network } => return table::serve(&store()?, &etcd.network(network), router).await,
+        Command::Copy { to, follow } => return copy::copy(&store()?, &to, follow).await,
         Command::Table(command) => {
             return match command.ready()? {
                 table::Ready::List => table::list(&etcd.connect().await?, &space).await,

@@ -26,7 +26,7 @@ use tracing::{info, warn};
 
 use crate::etcd::messages::{Compare, KeyValue, RangeRequest, TxnRequest, put};
 use crate::etcd::{Connection, Endpoints, EtcdError, Lease, Login, Watch};
-use crate::follow::ChunkOptions;
+use crate::follow::{ChunkOptions, stored};
 use crate::key::{Key, Space};
 use crate::label::Label;
 use crate::table::blocks::{BLOCK_BYTES, Blocks};
@@ -342,14 +342,18 @@ impl Leader<'_> {
 
     /// A chunk or block, from wherever it is. It is in the own folder or in that of others then.
     async fn get(&self, digest: Digest) -> Result<Vec<u8>, String> {
-        let ChunkOptions { own, network, others, .. } = &self.shared.options.chunks;
+        let ChunkOptions { own, network, others, stores, .. } = &self.shared.options.chunks;
         if let Some(bytes) = local(own, others, digest)? {
             return Ok(bytes);
         }
         let client = self.shared.client.borrow().clone();
-        let bytes = match client {
-            Some(client) => named::fetch(&client, network, digest).await?,
-            None => return Err(format!("{digest} is in no folder, and the router does not answer")),
+        let asked = match client {
+            Some(client) => named::fetch(&client, network, digest).await,
+            None => Err(format!("{digest} is in no folder, and the router does not answer")),
+        };
+        let bytes = match asked {
+            Ok(bytes) => bytes,
+            Err(why) => stored(stores, digest, why).await?,
         };
         own.write(digest, &bytes).map_err(|error| format!("{}: {error}", own.folder().display()))?;
         Ok(bytes)

@@ -26,6 +26,7 @@ use crate::key::Key;
 use crate::value::{Report, Value};
 pub use files::FileOptions;
 pub use tables::ChunkOptions;
+pub(crate) use tables::stored;
 
 /// Lease of `nodes/NODE`, and how often it is renewed.
 const LEASE: Duration = Duration::from_secs(10);

@@ -1,7 +1,7 @@
 //! The agent's side towards chunks: fetches those of tables that the intent names, and keeps them in a folder.
 //!
-//! A chunk comes from the folder if it is there, else from others through the router, else from folders of others
-//! (`file://`). Chunks that no table has any more are removed.
+//! A chunk comes from the folder if it is there, else from others through the router, else from folders of others, else from
+//! object stores. Chunks that no table has any more are removed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use super::{PAUSE, Shared};
 use crate::intent::Wanted;
 use crate::table::blocks::Blocks;
 use crate::table::manifest::{Listed, Manifest};
+use crate::table::source::Objects;
 use crate::table::store::Store;
 use crate::table::{Digest, Rows, chunk, named};
 
@@ -30,6 +31,8 @@ pub struct ChunkOptions {
     pub network: Name,
     /// Folders of others, for when nobody answers in the network.
     pub others: Vec<Store>,
+    /// Object stores, for when these do not have it, either.
+    pub stores: Vec<Objects>,
     /// Most rows of all tables.
     pub rows_max: u64,
 }
@@ -58,7 +61,10 @@ impl Fetcher {
             Ok(bytes) => bytes,
             Err(why) => {
                 let mut others = self.options.others.iter().filter_map(|other| other.read(digest).ok().flatten());
-                others.next().ok_or(why)?
+                match others.next() {
+                    Some(bytes) => bytes,
+                    None => stored(&self.options.stores, digest, why).await?,
+                }
             }
         };
         if let Err(error) = own.write(digest, &bytes) {
@@ -67,6 +73,18 @@ impl Fetcher {
         }
         Ok((bytes, true))
     }
+}
+
+/// A chunk from an object store. `why` nobody else has it is the reason if no store has it.
+pub(crate) async fn stored(stores: &[Objects], digest: Digest, mut why: String) -> Result<Vec<u8>, String> {
+    for store in stores {
+        match store.read(digest).await {
+            Ok(Some(bytes)) => return Ok(bytes),
+            Ok(None) => {}
+            Err(error) => why = format!("{why}; {error}"),
+        }
+    }
+    Err(why)
 }
 
 /// Fetches what is wanted, for ever.

@@ -155,7 +155,11 @@ impl Objects {
         }
     }
 
-    async fn read(&self, digest: Digest) -> Result<Option<Vec<u8>>, SourceError> {
+    /// As [`Source::read`].
+    ///
+    /// # Errors
+    /// The store cannot be asked.
+    pub async fn read(&self, digest: Digest) -> Result<Option<Vec<u8>>, SourceError> {
         let place = self.place(digest);
         let Some(found) = self.in_time(self.store.get(&place)).await? else { return Ok(None) };
         if found.meta.size > FILE_BYTES_MAX as u64 {

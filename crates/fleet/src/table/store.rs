@@ -79,6 +79,18 @@ impl Store {
         fs::rename(&part, self.path(digest))
     }
 
+    /// All that has the name of a chunk or manifest. Only [`Store::read`] says whether it is whole.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn digests(&self) -> io::Result<BTreeSet<Digest>> {
+        let named = |entry: io::Result<fs::DirEntry>| {
+            let name = entry.map(|entry| entry.file_name());
+            name.map(|name| name.to_str().and_then(|name| name.parse().ok())).transpose()
+        };
+        fs::read_dir(&self.folder)?.filter_map(named).collect()
+    }
+
     /// Removes all chunks and manifests but these, and what was left half-written. Other files stay.
     ///
     /// # Errors

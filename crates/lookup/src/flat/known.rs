@@ -421,8 +421,8 @@ mod tests {
     fn a_filter_takes_little_more_than_its_bits() {
         let folder = Folder::new("size");
         let path = folder.0.join("x.filter");
-        drop(filter(&path, 12, 200_000));
-        let bits = fs::metadata(&path).expect("written").len() as f64 * 8.0 / 200_000.0;
+        drop(filter(&path, 12, 1_000_000));
+        let bits = fs::metadata(&path).expect("written").len() as f64 * 8.0 / 1e6;
         assert!((12.0..12.0 * 1.2).contains(&bits), "{bits} bits a name; a Bloom filter has 17.3");
     }
 

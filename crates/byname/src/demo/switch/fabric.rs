@@ -16,8 +16,15 @@ use crate::demo::namespace::Namespace;
 
 /// MTU of hosts.
 const HOST_MTU: usize = 1500;
-/// The port whose hosts are in another VLAN or network than all others, if the key has such.
+/// The port whose hosts are in another VLAN than all others. With the key `vxlan`, an endpoint of two networks is there.
 pub const OTHER_SEGMENT: &str = "s1-h2";
+/// Number of the host there.
+pub const GUEST: u8 = 4;
+/// The VLAN or network of all others, and that of the guest.
+const SEGMENT: u32 = 7;
+const GUEST_SEGMENT: u32 = 8;
+/// MAC address of the switch towards the endpoint.
+const TUNNEL_STATION: &str = "02:00:00:00:01:01";
 
 /// A host: a namespace with one interface, `eth0`, while it is plugged in.
 pub struct Host {
@@ -174,8 +181,7 @@ impl Fabric {
             KeyKind::Ipv6 => (format!("fd00::{number}"), "64 nodad"),
             _ => (format!("10.0.0.{number}"), "24"),
         };
-        let station = format!("02:00:00:00:00:{number:02x}");
-        Ok(Host { name, namespace, address, prefix, station, at: None })
+        Ok(Host { name, namespace, address, prefix, station: station(number), at: None })
     }
 
     /// Plugs a host in at a free port, and unplugs it from its old one.
@@ -200,18 +206,58 @@ impl Fabric {
     }
 }
 
-/// All ports of hosts in one VLAN or network, except for one.
+/// All ports of hosts in one VLAN or network, except for one. With the key `vxlan`, an endpoint of both is there.
 fn segments(key: KeyKind) -> String {
     if !key.has_segments() {
         return String::new();
     }
     let ports = ["s1", "s2", "s3"].into_iter().flat_map(|switch| ["h1", "h2"].map(|port| format!("{switch}-{port}")));
     let ports = ports.filter(|port| port != OTHER_SEGMENT).map(|port| format!("\"{}:{port}\"", &port[..2]));
-    let ports: Vec<_> = ports.collect();
+    let plain = ports.collect::<Vec<_>>().join(", ");
+    let other = format!("\"s1:{OTHER_SEGMENT}\"");
+    if key == KeyKind::VlanMac {
+        return format!(
+            "[[segment]]\nid = {SEGMENT}\nplain = [{plain}]\n[[segment]]\nid = {GUEST_SEGMENT}\nplain = [{other}]\n"
+        );
+    }
     format!(
-        "[[segment]]\nid = 7\nplain = [{}]\n[[segment]]\nid = 8\nplain = [\"s1:{OTHER_SEGMENT}\"]\n",
-        ports.join(", ")
+        "[[segment]]\nid = {SEGMENT}\nplain = [{plain}]\ntagged = [{other}]\n[[segment]]\nid = {GUEST_SEGMENT}\n\
+         tagged = [{other}]\n[[tunnel]]\nat = {other}\nlocal = \"192.0.2.1\"\nlocal_station = \"{TUNNEL_STATION}\"\n\
+         remote = \"192.0.2.7\"\nstation = \"{}\"\n",
+        station(GUEST)
     )
+}
+
+/// MAC address of a host.
+fn station(number: u8) -> String {
+    format!("02:00:00:00:00:{number:02x}")
+}
+
+impl Host {
+    /// Makes the host a VXLAN endpoint of the system's own: its IP address is that of an interface in the network of all
+    /// others, or in its own one.
+    pub fn tunnel(&self, is_guest: bool) -> anyhow::Result<()> {
+        let network = if is_guest { GUEST_SEGMENT } else { SEGMENT };
+        for line in [
+            "ip address flush dev eth0".to_owned(),
+            "ip address add 192.0.2.7/24 dev eth0".to_owned(),
+            // The switch answers no questions for its address.
+            format!("ip neighbour replace 192.0.2.1 lladdr {TUNNEL_STATION} dev eth0"),
+            format!(
+                "ip link add inside mtu 1450 type vxlan id {network} local 192.0.2.7 remote 192.0.2.1 dstport 4789 dev eth0"
+            ),
+            "ip link set inside up".to_owned(),
+            format!("ip address add {}/{} dev inside", self.address, self.prefix),
+        ] {
+            self.namespace.run(&line)?;
+        }
+        Ok(())
+    }
+
+    /// Removes what [`Host::tunnel`] has made.
+    pub fn end_tunnel(&self) -> anyhow::Result<()> {
+        self.namespace.run("ip link delete inside").map(drop)
+    }
 }
 
 fn has_plan(status: &Value) -> bool {

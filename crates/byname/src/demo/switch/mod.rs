@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::namespace::Namespace;
 use byname_switch::key::KeyKind;
-use fabric::{Fabric, Host, OTHER_SEGMENT};
+use fabric::{Fabric, GUEST, Host, OTHER_SEGMENT};
 
 /// Explains why no namespace could be created.
 const NEEDS_ROOT: &str = "this demo creates network namespaces and virtual cables, and needs root for that: \
@@ -45,7 +45,7 @@ pub fn run(threads: u16, key: KeyKind) -> anyhow::Result<()> {
         ping(from, to)?;
     }
     if key.has_segments() {
-        apart(&fabric, &ann)?;
+        apart(&fabric, &ann, key)?;
     }
     println!("\nbob moves from s2 to s3 while ann pings him. Then he moves back while ann sends him TCP.");
     let pings = background(&ann, &format!("ping -i 0.05 -c 80 -W 1 {}", bob.address))?;
@@ -73,10 +73,19 @@ pub fn run(threads: u16, key: KeyKind) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that a host in another VLAN or network is not reached, though its IP address is of the same subnet.
-fn apart(fabric: &Fabric, ann: &Host) -> anyhow::Result<()> {
-    let mut guest = fabric.host("guest", 4)?;
+/// Checks that a host in another VLAN or network is not reached, though its IP address is of the same subnet. With the key
+/// `vxlan`, the host is an endpoint of the system's own, and is reached in the network of all others.
+fn apart(fabric: &Fabric, ann: &Host, key: KeyKind) -> anyhow::Result<()> {
+    let mut guest = fabric.host("guest", GUEST)?;
     fabric.plug(&mut guest, OTHER_SEGMENT)?;
+    if key == KeyKind::Vxlan {
+        println!("guest is at port {OTHER_SEGMENT}, and writes VXLAN headers itself, with an interface of its system.");
+        guest.tunnel(false)?;
+        ping(&guest, ann)?;
+        ping(ann, &guest)?;
+        guest.end_tunnel()?;
+        guest.tunnel(true)?;
+    }
     if guest.namespace.run(&format!("ping -c 2 -i 0.2 -W 1 {}", ann.address)).is_ok() {
         bail!("a host in another segment is reached");
     }

@@ -2,7 +2,7 @@
 //!
 //! | | an unknown name passes with | memory a name | cost of a query |
 //! | --- | --- | --- | --- |
-//! | [`Filter`] of f bits | 2^-f | 1.13 f bits | one cache line |
+//! | [`Filter`] of f bits | 2^-f | 1.14 to 1.18 f bits | one cache line |
 //! | [`Exact`] | 2^-96 or less | 16.5 to 17 bytes | about three cache lines |
 //!
 //! A *filter* is a table of the engine `line` that maps each name to a fingerprint of itself. A Bloom filter of the same

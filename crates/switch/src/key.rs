@@ -3,7 +3,7 @@
 //! | kind | a key is | written |
 //! | --- | --- | --- |
 //! | `mac` | a MAC address | `02:00:00:00:00:01` |
-//! | `vlan-mac` | a VLAN [802.1Q] and a MAC address | `7/02:00:00:00:00:01` |
+//! | `vlan-mac` | a VLAN [IEEE 802.1Q] and a MAC address | `7/02:00:00:00:00:01` |
 //! | `vxlan` | a VXLAN network [RFC 7348] and a MAC address in it | `5000/02:00:00:00:00:01` |
 //! | `ipv6` | an IPv6 address; a MAC address for all frames that are not IPv6 | `2001:db8::1` |
 //! | `gtp` | a GTP-U tunnel [3GPP TS 29.281] and its endpoint; a MAC address for all other frames | `4711/192.0.2.1` |

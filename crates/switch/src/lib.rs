@@ -1,4 +1,5 @@
 // Links that lead to source files in README.md lead to documentation on this page.
+//! [`key`]: key
 //! [`switch`]: switch
 //! [`control`]: control
 //! [`ports`]: ports

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// EtherTypes of VLAN tags: of customers and of providers [802.1Q].
+/// EtherTypes of VLAN tags: of customers and of providers [IEEE 802.1Q].
 const VLAN_ETHER_TYPES: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
 /// VLAN tags before a packet that are looked behind.
 const VLAN_TAGS_MAX: usize = 2;

@@ -6,7 +6,7 @@
 //! A frame to an unknown destination is dropped at the ingress and never flooded, except with probability 2^-24. A
 //! frame that slips through is dropped later: by another switch, by its hop limit, or by the host that receives it.
 //!
-//! - Ports lead to *hosts* or, as *trunks*, to other switches. Frames on trunks have a tag of four bytes ([`frame`])
+//! - Ports lead to *hosts* or, as *trunks*, to other switches. Frames on trunks have a tag of four bytes ([`frame`](crate::frame))
 //!   with a hop limit. Tables of several switches change one after the other, and the hop limit ends loops in the
 //!   meantime [Concise §7.4].
 //! - Frames for groups, and for all, are flooded along a spanning tree of the switches, which the controller computes.

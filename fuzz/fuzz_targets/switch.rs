@@ -9,6 +9,7 @@ use byname_lookup::{Change, Control, EntryId};
 use byname_switch::control::message::{ToController, ToSwitch};
 use byname_switch::control::session::{Caller, Greeting, Hello, Secret, read_frame};
 use byname_switch::frame::{Arrived, Frame};
+use byname_switch::key::KeyKind;
 use byname_switch::switch::{Plan, Role, Sent, Switch, check};
 use byname_wire::NameHashKey;
 use libfuzzer_sys::arbitrary::{self, Arbitrary, Unstructured};
@@ -56,7 +57,7 @@ fn check_message(bytes: &[u8]) {
     // Without the secret, nobody can make a hello or a welcome.
     let secret = Secret::new(b"secret");
     assert!(Caller::hear(&secret, bytes).is_err());
-    let hello = Hello { name: "s1".into(), ports: vec!["eth0".into()] };
+    let hello = Hello { key: KeyKind::Mac, name: "s1".into(), ports: vec!["eth0".into()] };
     let (greeting, _) = Greeting::new(&secret, &hello).expect("the system has randomness");
     assert!(greeting.welcomed(bytes).is_err());
     let _ = read_frame(&mut &bytes[..]);
@@ -95,7 +96,7 @@ fuzz_target!(|bytes: &[u8]| {
                     1 => Role::Host,
                     of_trunk => Role::Trunk { floods: of_trunk == 3 },
                 };
-                switch.set_plan(Plan { epoch, hop_limit, roles: roles.map(role).to_vec() });
+                switch.set_plan(Plan { epoch, hop_limit, roles: roles.map(role).to_vec(), ..Plan::default() });
             }
             Action::Host(number, port) => {
                 let digest = KEY.digest_bytes(&[2, 0, 0, 0, 0, number]);

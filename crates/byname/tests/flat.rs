@@ -76,6 +76,45 @@ fn tables_of_flat_names_are_made_of_text_checked_and_asked() {
 }
 
 #[test]
+fn a_router_tells_unknown_names_by_a_filter_or_by_all_names() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    std::fs::write(folder.join("names.txt"), "alpha /up/1\nbeta /up/1\n").expect("written");
+    let built = byname(folder, "flat build names.txt x.flat --check 0 --filter 20 --exact x.names");
+    assert_eq!(built.code, 0, "{}", built.stderr);
+    let lines: Vec<_> = built.stdout.lines().collect();
+    assert!(lines[1].starts_with("x.filter: a filter of 20 bits, "), "{lines:?}");
+    assert!(lines[2].starts_with("x.names: the digests of all names, "), "{lines:?}");
+    let [upstream, beyond] = [Router::start(), Router::start()];
+    let uri = format!("udp4://127.0.0.1:{}", upstream.port);
+    let served = ["alpha", "gamma"].map(|name| format!("/objects/{name}"));
+    let _alpha = upstream.serve(&format!("ping-server {}", served[0]), &format!("{}/ping", served[0]), b"");
+    let _gamma = beyond.serve(&format!("ping-server {}", served[1]), &format!("{}/ping", served[1]), b"");
+    for (word, file) in [("filter", "x.filter"), ("exact", "x.names")] {
+        let (table, file) = (folder.join("x.flat"), folder.join(file));
+        let flat = format!("prefix = \"/objects\"\ntable = {table:?}\nunknown = \"{word}\"\n{word} = {file:?}\n");
+        let router = Router::start_with(&format!("[[flat]]\n{flat}"));
+        router.ok(&format!("route add /up/1 {uri}"));
+        assert!(router.reaches(&served[0]), "{word}");
+        // The table alone has the label /up/1 for all names.
+        assert!(router.json(&format!("route get {}", served[1]))["label"].is_null(), "{word}");
+        router.ok(&format!("route add /objects udp4://127.0.0.1:{}", beyond.port));
+        assert!(router.reaches(&served[1]), "{word}");
+        // Changes of names are exact, and need no file.
+        router.ok("flat add /objects delta /up/1");
+        assert_eq!(router.json("route get /objects/delta")["label"], "/up/1", "{word}");
+    }
+    let refused = byname(folder, "flat build names.txt x.filter --filter 8");
+    assert!(refused.code == 1 && refused.stderr.contains("cannot be two files"), "{}", refused.stderr);
+    // A file of another build has another key.
+    assert_eq!(byname(folder, "flat build names.txt y.flat").code, 0);
+    let text = "[[flat]]\nprefix = \"/o\"\ntable = \"y.flat\"\nunknown = \"exact\"\nexact = \"x.names\"\n";
+    std::fs::write(folder.join("byname.toml"), text).expect("written");
+    let refused = byname(folder, "check byname.toml");
+    assert!(refused.code == 2 && refused.stderr.contains("is of another table than"), "{}", refused.stderr);
+}
+
+#[test]
 fn a_router_forwards_flat_names_by_their_labels_and_takes_over_another_table() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();

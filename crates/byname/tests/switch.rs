@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use byname_switch::control::message::{ToController, ToSwitch};
 use byname_switch::control::session::{Greeting, Hello, Secret, SessionError, read_frame};
+use byname_switch::key::KeyKind;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
@@ -31,15 +32,20 @@ fn namespaces() -> bool {
     allowed && ping
 }
 
-/// Runs the demonstration with this number of threads in each switch. Returns what it printed.
-fn demo(threads: &str) -> String {
+/// Runs the demonstration with this number of threads in each switch and this key. Returns what it printed.
+fn demo(threads: &str, key: &str) -> String {
+    demo_with_pings(threads, key, 7)
+}
+
+/// As [`demo`], with so many times five pings.
+fn demo_with_pings(threads: &str, key: &str, pings: usize) -> String {
     let Output { status, stdout, stderr } =
-        Command::new(PROGRAM).args(["demo", "switch", "--threads", threads]).output().expect("it starts");
+        Command::new(PROGRAM).args(["demo", "switch", "--threads", threads, "--key", key]).output().expect("it starts");
     let (told, errors) = (text(&stdout), text(&stderr));
     println!("{told}");
     assert!(status.success() && errors.is_empty(), "{told}\n{errors}");
-    // Seven times five pings without loss, and some lost pings during the move.
-    assert_eq!(told.matches("5 packets transmitted, 5 received, 0% packet loss").count(), 7, "{told}");
+    // Five pings each without loss, and some lost pings during the move.
+    assert_eq!(told.matches("5 packets transmitted, 5 received, 0% packet loss").count(), pings, "{told}");
     let moved = told.lines().find(|line| line.trim_start().starts_with("ping ")).expect("pings while bob moves");
     let received: usize =
         moved.split(", ").nth(1).and_then(|part| part.split(' ').next()?.parse().ok()).expect("a count");
@@ -51,17 +57,47 @@ fn demo(threads: &str) -> String {
 #[test]
 fn hosts_on_three_switches_reach_each_other_wherever_they_move() {
     if namespaces() {
-        assert!(!demo("1").contains("thread="));
+        assert!(!demo("1", "mac").contains("thread="));
     }
 }
 
 #[test]
 fn hosts_on_switches_of_several_threads_reach_each_other_too() {
     if namespaces() {
-        let told = demo("2");
+        let told = demo("2", "mac");
         let lines: Vec<_> = told.lines().filter(|line| line.trim_start().starts_with("thread=")).collect();
         // Under load, a ring may fill. All other frames cross.
         assert!(lines.len() == 6 && lines.iter().all(|line| !line.contains(" given=0 ")), "{told}");
+    }
+}
+
+#[test]
+fn hosts_of_one_vlan_reach_each_other_and_no_others() {
+    if namespaces() {
+        assert!(demo("1", "vlan-mac").contains("in another segment: it reaches nobody"));
+    }
+}
+
+#[test]
+fn hosts_of_one_vxlan_network_reach_each_other_and_no_others() {
+    if namespaces() {
+        // Two more pings with an endpoint of the system's own.
+        assert!(demo_with_pings("2", "vxlan", 9).contains("in another segment: it reaches nobody"));
+    }
+}
+
+#[test]
+fn hosts_with_ipv6_addresses_reach_each_other_by_these() {
+    if namespaces() {
+        let told = demo("1", "ipv6");
+        assert!(told.contains("(fd00::1) is at port s1-h1"), "{told}");
+    }
+}
+
+#[test]
+fn switches_for_gtp_carry_everything_else_too() {
+    if namespaces() {
+        demo("1", "gtp");
     }
 }
 
@@ -115,10 +151,10 @@ impl Drop for ControllerProcess {
 }
 
 /// Performs a switch's handshake. Returns the first message to the switch.
-fn meet(address: SocketAddr, name: &str, secret: &str) -> Result<ToSwitch, SessionError> {
+fn meet(address: SocketAddr, name: &str, secret: &str, key: KeyKind) -> Result<ToSwitch, SessionError> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    let hello = Hello { name: name.into(), ports: vec!["eth0".into()] };
+    let hello = Hello { key, name: name.into(), ports: vec!["eth0".into()] };
     let (greeting, framed) = Greeting::new(&Secret::new(secret.as_bytes()), &hello)?;
     stream.write_all(&framed)?;
     let (mut session, _) = greeting.welcomed(&read_frame(&mut stream)?)?;
@@ -150,7 +186,7 @@ fn free_address() -> SocketAddr {
 fn serves(address: SocketAddr) -> bool {
     let until = Instant::now() + Duration::from_secs(30);
     while Instant::now() < until {
-        if is_served(&meet(address, "s1", SECRET)) {
+        if is_served(&meet(address, "s1", SECRET, KeyKind::Mac)) {
             return true;
         }
         std::thread::sleep(Duration::from_millis(50));
@@ -171,13 +207,17 @@ fn silent_strangers_keep_no_switch_out() {
             strangers.pop_front();
         }
         if n % 60 == 59 {
-            let told = meet(address, "s1", SECRET);
+            let told = meet(address, "s1", SECRET, KeyKind::Mac);
             assert!(is_served(&told), "after {n} strangers: {told:?}");
         }
     }
-    let told = meet(address, "s9", SECRET).expect("an answer");
+    let told = meet(address, "s9", SECRET, KeyKind::Mac).expect("an answer");
     assert_eq!(told, ToSwitch::Refused("there is no \"s9\" among its `switches`".into()));
-    let told = meet(address, "s1", "another secret");
+    let told = meet(address, "s1", SECRET, KeyKind::Ipv6).expect("an answer");
+    let why =
+        "the controller forwards by the key \"mac\", and the switch by \"ipv6\": write the same `key` in both files";
+    assert_eq!(told, ToSwitch::Refused(why.into()));
+    let told = meet(address, "s1", "another secret", KeyKind::Mac);
     assert!(matches!(told, Err(SessionError::Connection(_))), "{told:?}");
 }
 

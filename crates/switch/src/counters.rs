@@ -18,6 +18,12 @@ pub enum Reason {
     TaggedByHost,
     /// Its destination is for neighbors on one link only.
     OfLink,
+    /// It is no VXLAN packet for this switch, where one must be.
+    NoKey,
+    /// It is a fragment, and the key is in the first one only.
+    Fragment,
+    /// A port does not carry its VLAN or VXLAN network.
+    WrongSegment,
     /// The network has no host with its destination address.
     UnknownDestination,
     /// No path leads to the host now.
@@ -40,13 +46,16 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Reason; 15] = [
+    pub const ALL: [Reason; 18] = [
         Reason::Malformed,
         Reason::Offloaded,
         Reason::Closed,
         Reason::Untagged,
         Reason::TaggedByHost,
         Reason::OfLink,
+        Reason::NoKey,
+        Reason::Fragment,
+        Reason::WrongSegment,
         Reason::UnknownDestination,
         Reason::Unreachable,
         Reason::SamePort,
@@ -67,6 +76,9 @@ impl Reason {
             Reason::Untagged => "untagged",
             Reason::TaggedByHost => "tagged_by_host",
             Reason::OfLink => "of_link",
+            Reason::NoKey => "no_key",
+            Reason::Fragment => "fragment",
+            Reason::WrongSegment => "wrong_segment",
             Reason::UnknownDestination => "unknown_destination",
             Reason::Unreachable => "unreachable",
             Reason::SamePort => "same_port",

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use crate::frame::{Arrived, Frame};
+use crate::key::KeyKind;
 use byname_forward::Ticks;
 
 /// How long a frame waits.
@@ -20,11 +21,13 @@ pub(super) struct HeldFrame {
     pub(super) until: Ticks,
     bytes: Vec<u8>,
     vlan: Option<[u8; 4]>,
+    segment: u32,
 }
 
 impl HeldFrame {
-    pub(super) fn arrived(&self) -> Arrived<'_> {
-        Arrived { bytes: &self.bytes, vlan: self.vlan }
+    /// The frame as it was kept.
+    pub(super) fn frame(&self, kind: KeyKind) -> Option<Frame<'_>> {
+        Frame::again(kind, Arrived { bytes: &self.bytes, vlan: self.vlan }, self.segment)
     }
 }
 
@@ -41,7 +44,8 @@ impl Held {
             return false;
         }
         let bytes = [&frame.destination.0[..], &frame.source.0, frame.rest].concat();
-        self.frames.push(HeldFrame { from, until: now + PATIENCE, bytes, vlan: frame.vlan() });
+        let (vlan, segment) = (frame.vlan(), frame.segment());
+        self.frames.push(HeldFrame { from, until: now + PATIENCE, bytes, vlan, segment });
         true
     }
 

@@ -1,4 +1,5 @@
 // Links that lead to source files in README.md lead to documentation on this page.
+//! [`key`]: key
 //! [`switch`]: switch
 //! [`control`]: control
 //! [`ports`]: ports
@@ -9,7 +10,10 @@ pub mod control;
 mod counters;
 pub mod frame;
 mod held;
+pub mod key;
+mod packet;
 pub mod ports;
 mod reports;
 pub mod run;
+pub mod segments;
 pub mod switch;

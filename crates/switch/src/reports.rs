@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
-use byname_wire::{Digest, MacAddress};
-
 use byname_forward::Ticks;
+use byname_wire::Digest;
+
+use crate::key::Key;
 
 /// The same source at the same port is reported again after this time.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -19,13 +20,13 @@ const RECENT: usize = 1024;
 /// Maximum of reports that wait for the controller.
 const WAITING_MAX: usize = 1024;
 
-/// A station was heard at a port where the table does not have it.
+/// A host was heard at a port where the table does not have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
     /// The port that heard it.
     pub port: usize,
-    /// The station's address.
-    pub source: MacAddress,
+    /// What the host is known by.
+    pub source: Key,
 }
 
 /// Waiting reports, and recent ones.

@@ -1,17 +1,19 @@
-//! The flat switch: it forwards Ethernet frames by destination address, through a flat FIB's query half [Concise §3.1,
+//! The flat switch: it forwards Ethernet frames by the key of their destination ([`key`](crate::key)), through a flat FIB's query half [Concise §3.1,
 //! §6.4, §7.4].
 //!
-//! A table maps an address to a port. The query half stores no addresses, and for an unknown address it returns an
+//! A table maps a key to a port. The query half stores no keys, and for an unknown key it returns an
 //! arbitrary entry. So each entry has a checksum of its name beside the port (`lookup::flat::validity`) [Concise §7.3].
 //! A frame to an unknown destination is dropped at the ingress and never flooded, except with probability 2^-24. A
 //! frame that slips through is dropped later: by another switch, by its hop limit, or by the host that receives it.
 //!
-//! - Ports lead to *hosts* or, as *trunks*, to other switches. Frames on trunks have a tag of four bytes ([`frame`])
+//! - Ports lead to *hosts* or, as *trunks*, to other switches. Frames on trunks have a tag of four bytes ([`frame`](crate::frame))
 //!   with a hop limit. Tables of several switches change one after the other, and the hop limit ends loops in the
 //!   meantime [Concise §7.4].
 //! - Frames for groups, and for all, are flooded along a spanning tree of the switches, which the controller computes.
 //!   The tag has the tree's epoch, and a switch with another tree drops the frame. While trees change, frames for
 //!   groups may be lost, but they never loop.
+//! - With the keys `vlan-mac` and `vxlan`, frames for groups stay in their VLAN or network, and ports to hosts carry
+//!   those of the plan ([`PortSegments`]).
 //! - A source that is not where the table has it is reported to the controller ([`Report`]). The controller learns
 //!   hosts from reports, and moves them. The frame itself is forwarded.
 //! - Frames to unknown destinations wait briefly for the table to learn these (`held`).
@@ -32,10 +34,12 @@ use byname_wire::{Digest, NameHashKey};
 use smallvec::SmallVec;
 
 pub use crate::counters::{Drops, PortCounters, Reason};
-use crate::frame::{self, Arrived, Frame, Tag};
+use crate::frame::{Arrived, Frame, Tag};
 use crate::held::Held;
+use crate::key::KeyKind;
 pub use crate::reports::Report;
 use crate::reports::Reports;
+use crate::segments::PortSegments;
 use byname_forward::Ticks;
 
 /// Maximum of frames in a burst; each may need two lookups.
@@ -69,7 +73,7 @@ pub enum Role {
 }
 
 /// The controller's decisions for one switch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Epoch of the tree; two trees in a row have different ones.
     pub epoch: u8,
@@ -77,6 +81,8 @@ pub struct Plan {
     pub hop_limit: u8,
     /// Roles by port number.
     pub roles: Vec<Role>,
+    /// Segments by port number. Ports that are left out have none.
+    pub segments: Vec<PortSegments>,
 }
 
 /// What became of a frame that was to leave.
@@ -98,6 +104,7 @@ struct Table {
 
 /// One switch.
 pub struct Switch {
+    kind: KeyKind,
     table: Option<Table>,
     plan: Plan,
     counters: Vec<PortCounters>,
@@ -107,24 +114,35 @@ pub struct Switch {
     lookups: Lookups,
 }
 
-/// Addresses of a burst and their table entries.
+/// Keys of a burst and their table entries.
 #[derive(Default)]
 struct Lookups {
-    addresses: Vec<u8>,
+    /// Names of keys, side by side.
+    keys: Vec<u8>,
     digests: Vec<Digest>,
     found: Vec<Option<EntryId>>,
 }
 
 impl Switch {
-    /// A switch that forwards nothing yet.
+    /// A switch that forwards by MAC addresses, and forwards nothing yet.
     ///
     /// # Panics
     /// If there are more than [`PORTS_MAX`] ports.
     pub fn new(ports: usize) -> Self {
+        Switch::with_key(KeyKind::Mac, ports)
+    }
+
+    /// A switch that forwards by this kind of key, and forwards nothing yet.
+    ///
+    /// # Panics
+    /// If there are more than [`PORTS_MAX`] ports.
+    pub fn with_key(kind: KeyKind, ports: usize) -> Self {
         assert!(ports <= PORTS_MAX, "entries have eight bits");
+        let (roles, segments) = (vec![Role::Closed; ports], vec![PortSegments::default(); ports]);
         Switch {
+            kind,
             table: None,
-            plan: Plan { epoch: 0, hop_limit: 0, roles: vec![Role::Closed; ports] },
+            plan: Plan { epoch: 0, hop_limit: 0, roles, segments },
             counters: vec![PortCounters::default(); ports],
             reports: Reports::new(ports),
             held: Held::default(),
@@ -133,7 +151,7 @@ impl Switch {
     }
 
     /// Replaces the query half that frames are forwarded by. Its entries and checksums are laid out as in [`check`],
-    /// for addresses hashed under `key`. The old query half is not used any more.
+    /// for keys ([`Key::write`](crate::key::Key::write)) hashed under `key`. The old query half is not used any more.
     pub fn set_table(&mut self, key: NameHashKey, fib: Arc<dyn FlatFib>) {
         self.table = Some(Table { key, fib: check().query(fib) });
     }
@@ -141,6 +159,7 @@ impl Switch {
     /// Sets the use of ports. Ports that the plan leaves out are closed.
     pub fn set_plan(&mut self, mut plan: Plan) {
         plan.roles.resize(self.counters.len(), Role::Closed);
+        plan.segments.resize(self.counters.len(), PortSegments::default());
         self.plan = plan;
     }
 
@@ -184,40 +203,41 @@ impl Switch {
     /// If there are more than [`FRAMES_MAX`] frames, or no such port.
     pub fn forward(&mut self, now: Ticks, from: usize, frames: &[Arrived<'_>], send: &mut Send<'_>) {
         assert!(frames.len() <= FRAMES_MAX);
-        let role = self.plan.roles[from];
+        let (kind, role, segments) = (self.kind, self.plan.roles[from], &self.plan.segments[from]);
         let mut accepted = SmallVec::<[Frame<'_>; FRAMES_MAX]>::new();
         for arrived in frames {
             let counters = &mut self.counters[from];
             counters.frames_in += 1;
             counters.bytes_in += arrived.bytes.len() as u64;
-            match accept(role, *arrived) {
+            match Frame::accept(kind, role, segments, *arrived) {
                 Ok(frame) => accepted.push(frame),
                 Err(reason) => counters.drops[reason] += 1,
             }
         }
-        let addresses = &mut self.lookups.addresses;
-        addresses.clear();
+        let is_host = role == Role::Host;
+        let keys = &mut self.lookups.keys;
+        keys.clear();
         for frame in &accepted {
-            if role == Role::Host {
-                addresses.extend(frame.source.0);
+            if let Some(source) = frame.from(kind).filter(|_| is_host) {
+                source.write(kind, keys);
             }
-            if !frame.destination.is_group() {
-                addresses.extend(frame.destination.0);
+            if !frame.is_for_all() {
+                frame.to(kind).write(kind, keys);
             }
         }
         self.look_up();
         let mut next = 0;
         for frame in &accepted {
-            if role == Role::Host {
-                self.check_source(now, from, frame, next);
+            if let Some(source) = frame.from(kind).filter(|_| is_host) {
+                self.check_source(now, Report { port: from, source }, next);
                 next += 1;
             }
-            let forwarded = if frame.destination.is_group() {
+            let forwarded = if frame.is_for_all() {
                 self.flood(from, frame, send)
             } else {
                 next += 1;
                 match self.lookups.found[next - 1] {
-                    None if role == Role::Host && self.held.keep(now, from, frame) => Ok(()),
+                    None if is_host && self.held.keep(now, from, frame) => Ok(()),
                     entry => self.unicast(from, frame, entry, send),
                 }
             };
@@ -231,9 +251,9 @@ impl Switch {
     /// [`Switch::next_deadline`].
     pub fn retry_held(&mut self, now: Ticks, send: &mut Send<'_>) {
         for held in self.held.take() {
-            let Some(frame) = Frame::parse(held.arrived()) else { continue };
-            self.lookups.addresses.clear();
-            self.lookups.addresses.extend(frame.destination.0);
+            let Some(frame) = held.frame(self.kind) else { continue };
+            self.lookups.keys.clear();
+            frame.to(self.kind).write(self.kind, &mut self.lookups.keys);
             self.look_up();
             match self.lookups.found[0] {
                 None if now < held.until => self.held.put_back(held),
@@ -251,26 +271,27 @@ impl Switch {
         self.held.next_deadline()
     }
 
-    /// Finds the entries of all addresses; the memory reads of the burst overlap.
+    /// Finds the entries of all keys; the memory reads of the burst overlap.
     fn look_up(&mut self) {
-        let Lookups { addresses, digests, found } = &mut self.lookups;
-        let names = addresses.len() / 6;
+        let Lookups { keys, digests, found } = &mut self.lookups;
+        let bytes = self.kind.name_bytes();
+        let names = keys.len() / bytes;
         digests.resize(names, Digest::default());
         found.clear();
         found.resize(names, None);
         if let Some(Table { key, fib }) = &self.table {
-            key.digest_fixed_burst(addresses, 6, digests);
+            key.digest_fixed_burst(keys, bytes, digests);
             fib.entry_burst(digests, found);
         }
     }
 
     /// Reports a source that the table does not have at the port that heard it.
-    fn check_source(&mut self, now: Ticks, from: usize, frame: &Frame<'_>, lookup: usize) {
+    fn check_source(&mut self, now: Ticks, report: Report, lookup: usize) {
         // A switch without a table has no controller yet.
+        let from = report.port;
         if self.table.is_none() || self.lookups.found[lookup] == Some(EntryId(from as u32)) {
             return;
         }
-        let report = Report { port: from, source: frame.source };
         if !self.reports.note(now, self.lookups.digests[lookup], report) {
             self.counters[from].reports_suppressed += 1;
         }
@@ -288,6 +309,7 @@ impl Switch {
             return Err(Reason::SamePort);
         }
         match self.plan.roles.get(to) {
+            Some(Role::Host) if !self.carries(to, frame) => return Err(Reason::WrongSegment),
             Some(Role::Host) => self.leave(to, frame, None, send),
             Some(Role::Trunk { .. }) => {
                 let tag = self.next_tag(frame).ok_or(Reason::HopLimit)?;
@@ -310,10 +332,10 @@ impl Switch {
         let mut ended = false;
         for to in (0..self.plan.roles.len()).filter(|&to| to != from) {
             match self.plan.roles[to] {
-                Role::Host => self.leave(to, frame, None, send),
+                Role::Host if self.carries(to, frame) => self.leave(to, frame, None, send),
                 Role::Trunk { floods: true } if tag.is_some() => self.leave(to, frame, tag, send),
                 Role::Trunk { floods: true } => ended = true,
-                Role::Trunk { floods: false } | Role::Closed => {}
+                Role::Trunk { floods: false } | Role::Closed | Role::Host => {}
             }
         }
         if ended { Err(Reason::HopLimit) } else { Ok(()) }
@@ -329,20 +351,15 @@ impl Switch {
     }
 
     fn leave(&mut self, to: usize, frame: &Frame<'_>, tag: Option<Tag>, send: &mut Send<'_>) {
-        let header = frame.header(tag);
+        let Some(header) = frame.header_at(self.kind, tag, &self.plan.segments[to]) else {
+            return self.count_sent(to, 0, Err(Reason::TooLong));
+        };
         let sent = send(to, &header, frame.rest);
         self.count_sent(to, header.len() + frame.rest.len(), sent);
     }
-}
 
-/// Parses a frame that a port with this role received, if the role allows the frame.
-fn accept(role: Role, arrived: Arrived<'_>) -> Result<Frame<'_>, Reason> {
-    let frame = Frame::parse(arrived).ok_or(Reason::Malformed)?;
-    match (role, frame.tag) {
-        (Role::Closed, _) => Err(Reason::Closed),
-        (Role::Trunk { .. }, None) => Err(Reason::Untagged),
-        (Role::Host, Some(_)) => Err(Reason::TaggedByHost),
-        (Role::Host, None) if frame::is_of_link(frame.destination) => Err(Reason::OfLink),
-        (Role::Host, None) | (Role::Trunk { .. }, Some(_)) => Ok(frame),
+    /// Whether a port to hosts carries the segment of a frame.
+    fn carries(&self, to: usize, frame: &Frame<'_>) -> bool {
+        !self.kind.has_segments() || self.plan.segments[to].carry(frame.segment())
     }
 }

@@ -13,6 +13,7 @@ mod switch;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use byname_switch::key::KeyKind;
 use byname_wire::Descriptor;
 use clap::{Args, Subcommand};
 
@@ -56,6 +57,16 @@ struct SwitchArgs {
     /// Threads of each switch
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: u16,
+    /// What the switches forward by
+    #[arg(long, value_name = "KEY", default_value = "mac", value_parser = key_kind)]
+    key: KeyKind,
+}
+
+fn key_kind(word: &str) -> Result<KeyKind, String> {
+    KeyKind::ALL
+        .into_iter()
+        .find(|kind| kind.word() == word)
+        .ok_or_else(|| format!("the keys are {}", KeyKind::ALL.map(KeyKind::word).join(", ")))
 }
 
 /// Starts the routers and runs a demonstration on them.
@@ -72,7 +83,7 @@ pub fn run(args: DemoArgs) -> anyhow::Result<u8> {
         }
         Demo::Fleet => fleet::run()?,
         Demo::Net(args) => return net::run(args),
-        Demo::Switch(args) => switch::run(args.threads)?,
+        Demo::Switch(args) => switch::run(args.threads, args.key)?,
     }
     Ok(crate::exit::OK)
 }

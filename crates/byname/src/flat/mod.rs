@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use byname_lookup::file::{Opening, Place};
+use byname_lookup::flat::known::{Exact, FILTER_BITS_MAX, Filter};
 use byname_lookup::flat::labelled::{self, LabelledTable};
 use byname_wire::name::component_type;
 use byname_wire::{HashFunction, Name, NameHashKey};
@@ -53,6 +54,12 @@ struct BuildArgs {
     /// Names are bytes in hexadecimal digits, such as digests; otherwise they are components of a URI
     #[arg(long)]
     hex: bool,
+    /// Also make a filter, beside the table and with the ending .filter: an unknown name passes it with odds of 2^-BITS
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(1..=i64::from(FILTER_BITS_MAX)))]
+    filter: Option<u32>,
+    /// Also write the digests of all names to a file: no unknown name passes it
+    #[arg(long, value_name = "FILE")]
+    exact: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -111,6 +118,16 @@ fn opened(path: &Path) -> anyhow::Result<Box<dyn BufRead>> {
 }
 
 fn build(args: &BuildArgs) -> anyhow::Result<u8> {
+    let filter = args.filter.map(|bits| (bits, args.table.with_extension("filter")));
+    let files = filter.iter().map(|(_, path)| path).chain(&args.exact);
+    if let Some(path) = files.clone().find(|path| **path == args.table) {
+        anyhow::bail!("{} cannot be two files: give the table another name", path.display());
+    }
+    if let (Some((_, filter)), Some(exact)) = (&filter, &args.exact)
+        && filter == exact
+    {
+        anyhow::bail!("{} cannot be two files: give the exact names another name", exact.display());
+    }
     let key = NameHashKey::with_function(HashFunction::default(), secret()?);
     let (mut names, mut labels) = (Vec::new(), Labels::default());
     each_line(&mut opened(&args.names)?, &args.names, &mut |text| {
@@ -138,7 +155,28 @@ fn build(args: &BuildArgs) -> anyhow::Result<u8> {
         .with_context(|| args.table.display().to_string())?;
     let (table, count) = (args.table.display(), labels.texts.len());
     writeln!(std::io::stdout(), "{table}: {} names, {count} labels", names.len())?;
+    let digests = names.iter().map(|(digest, _)| *digest);
+    if let Some((bits, path)) = &filter {
+        Filter::save((path, &key), *bits, digests.clone(), &mut |_| {}).with_context(|| path.display().to_string())?;
+        tell_size(path, names.len(), &format!("a filter of {bits} bits"))?;
+    }
+    if let Some(path) = &args.exact {
+        Exact::save((path, &key), digests).with_context(|| path.display().to_string())?;
+        tell_size(path, names.len(), "the digests of all names")?;
+    }
     Ok(exit::OK)
+}
+
+/// Prints what a file beside the table has.
+fn tell_size(path: &Path, names: usize, what: &str) -> anyhow::Result<()> {
+    let bytes = std::fs::metadata(path).with_context(|| path.display().to_string())?.len();
+    writeln!(
+        std::io::stdout(),
+        "{}: {what}, {:.2} bits a name",
+        path.display(),
+        bytes as f64 * 8.0 / names.max(1) as f64
+    )?;
+    Ok(())
 }
 
 fn open(path: &Path, checked: bool) -> anyhow::Result<LabelledTable> {

@@ -24,6 +24,7 @@ const SWITCH_EXAMPLE: &str = r#"The configuration of a switch (TOML):
   name = "s1"                                          # in the controller's file
   controller = "unix:///run/byname/switches.sock"      # or "tcp://192.0.2.1:6364"
   ports = ["eth1", "eth2", "eth3"]                     # interfaces; the controller knows what each connects to
+  key = "mac"                                          # or "vlan-mac", "vxlan", "ipv6", "gtp": as its controller
   threads = 1                                          # that move frames; or "auto", one for each processor
   status = "/run/byname/s1.sock"                       # optional: socket that answers --status
   secret_file = "switches.secret"                      # needed with TCP; the same file at both ends
@@ -31,7 +32,8 @@ const SWITCH_EXAMPLE: &str = r#"The configuration of a switch (TOML):
   transmit_ring = "2 MiB"
 
 The switch needs CAP_NET_RAW: run it as root, or once run `setcap cap_net_raw+ep` on the program as root. The MTU
-of links between switches must be at least 4 bytes larger than that of hosts' ports. On hosts behind virtual
+of links between switches must be at least 4 bytes larger than that of hosts' ports, 8 with the key "vlan-mac",
+and 54 with "vxlan". On hosts behind virtual
 cables, turn segmentation offload off: `ethtool -K eth0 tso off gso off`. On the switch's network cards, turn
 receive offload off: `ethtool -K eth1 gro off lro off`."#;
 
@@ -46,11 +48,25 @@ const CONTROLLER_EXAMPLE: &str = r#"The configuration (TOML):
   hosts_per_port_max = 1024                            # a new host replaces the one learned first
   hop_limit = 16                                       # links between switches that a frame may cross
   engine = "othello"                                   # or "line": smaller tables
+  key = "mac"                                          # or "vlan-mac", "vxlan", "ipv6", "gtp": as all switches
   [[link]]                                             # ports that lead from switch to switch
   ends = ["s1:eth3", "s2:eth3"]
   [[host]]                                             # optional: hosts that never move
   address = "08:00:27:01:02:03"
-  at = "s1:eth1""#;
+  at = "s1:eth1"
+
+With the keys "vlan-mac" and "vxlan", ports of hosts carry VLANs or networks (documentation: docs/switch.md):
+  default_vlan = 1                                     # vlan-mac: of frames without a tag
+  [[segment]]
+  id = 7
+  plain = ["s1:eth1"]                                  # frames have no tag or VXLAN header here
+  tagged = ["s2:eth1"]                                 # and have one here
+  [[tunnel]]                                           # vxlan: another endpoint at a tagged port
+  at = "s2:eth1"
+  local = "192.0.2.1"
+  local_station = "02:00:00:00:00:01"
+  remote = "192.0.2.7"
+  station = "02:00:00:00:00:07""#;
 
 /// Options of `byname switch`.
 #[derive(Debug, Args)]
@@ -105,7 +121,7 @@ pub fn run(args: SwitchArgs) -> anyhow::Result<u8> {
     let (events, receiver) = mpsc::sync_channel(EVENTS_MAX);
     let of_switch = events.clone();
     let told = move |event| of_switch.try_send(AgentEvent::Switch(event)).is_ok();
-    let (handle, threads) = ports::start(ports, config.threads, told).context("cannot start the switch")?;
+    let (handle, threads) = ports::start(config.key, ports, config.threads, told).context("cannot start the switch")?;
     for thread in threads {
         process.watch("switch's thread", thread)?;
     }

@@ -32,7 +32,7 @@ pub fn serve(config: &SwitchConfig, handle: SwitchHandle, agent: AgentState) -> 
         return Ok(None);
     }
     let (listener, file) = socket_file::listen(&path(config), SOCKET_FILE_MODE)?;
-    let (name, controller) = (config.name.clone(), config.controller.to_string());
+    let (name, key, controller) = (config.name.clone(), config.key.word(), config.controller.to_string());
     let answer = move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else {
@@ -44,6 +44,7 @@ pub fn serve(config: &SwitchConfig, handle: SwitchHandle, agent: AgentState) -> 
             let (connected, trouble) = agent.get();
             let status = json!({
                 "name": name,
+                "key": key,
                 "controller": { "address": controller, "connected": connected, "trouble": trouble },
                 "ports": ports.iter().map(port_json).collect::<Vec<_>>(),
                 "threads": threads.iter().map(thread_json).collect::<Vec<_>>(),
@@ -154,8 +155,9 @@ fn render(status: &Value) -> String {
     let threads = if threads.len() > 1 { threads } else { &[] };
     let threads: Vec<_> = threads.iter().enumerate().map(thread).collect();
     format!(
-        "switch {}, controller {} ({trouble})\n{}{}",
+        "switch {}, key {}, controller {} ({trouble})\n{}{}",
         shown(&status["name"]),
+        shown(&status["key"]),
         shown(&controller["address"]),
         text::indented(&text::columns(&ports)),
         text::indented(&text::columns(&threads))
@@ -178,11 +180,12 @@ mod tests {
         });
         let mut status = json!({
             "name": "s1",
+            "key": "vlan-mac",
             "controller": { "address": "unix:///c", "connected": false, "trouble": "the peer is silent" },
             "ports": [port],
             "threads": [thread],
         });
-        let told = "switch s1, controller unix:///c (not connected: the peer is silent)\n  \
+        let told = "switch s1, key vlan-mac, controller unix:///c (not connected: the peer is silent)\n  \
                     port=eth1 role=host state=up in=12 out=3 dropped={unknown_destination=2}\n";
         assert_eq!(render(&status), told);
         let idle = json!({

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use super::{Config, Finding, value};
 use crate::fib_writer::FibEngine;
-use crate::fib_writer::flat::{FlatNamespaces, open, without_table};
+use crate::fib_writer::flat::{FlatNamespaces, Remedy, open, without_table};
 use crate::own_names::is_own_name;
 
 /// `[[flat]]`: names below a prefix that a file answers.
@@ -29,6 +29,12 @@ pub struct FlatNamespace {
     /// The remedy for names that the table does not know [Concise §7.3].
     #[serde(default)]
     pub unknown: Unknown,
+    /// With `unknown = "filter"`: the file of the filter. Empty: none.
+    #[serde(default)]
+    pub filter: PathBuf,
+    /// With `unknown = "exact"`: the file of all names' digests. Empty: none.
+    #[serde(default)]
+    pub exact: PathBuf,
 }
 
 /// Default of [`FlatNamespace::changes_max`].
@@ -48,6 +54,10 @@ pub enum Unknown {
     Checksum,
     /// They forward as any label does, if the table has no checksums.
     Any,
+    /// A filter beside the table tells most of them, also without checksums.
+    Filter,
+    /// The digests of all names tell all of them. For routers at which packets enter.
+    Exact,
 }
 
 impl Config {
@@ -58,8 +68,14 @@ impl Config {
         opening: Opening,
     ) -> Result<(Namespace, u64), BuildError> {
         let Some(table) = &flat.table else { return Ok((without_table(&flat.prefix, key, flat.changes_max), 0)) };
-        let needs_checksum = flat.unknown == Unknown::Checksum;
-        open((&self.folder.join(table), opening), &flat.prefix, needs_checksum, flat.changes_max)
+        let file = |path: &PathBuf| self.folder.join(path);
+        let remedy = match flat.unknown {
+            Unknown::Checksum => Remedy::Checksum,
+            Unknown::Any => Remedy::Any,
+            Unknown::Filter => Remedy::Filter(file(&flat.filter)),
+            Unknown::Exact => Remedy::Exact(file(&flat.exact)),
+        };
+        open((&self.folder.join(table), opening), &flat.prefix, &remedy, flat.changes_max)
             .map_err(|error| BuildError::File { reason: error.to_string() })
     }
 
@@ -106,6 +122,23 @@ impl Config {
             if flat.changes_max > CHANGES_MAX {
                 let text = format!("changes_max is {}: the most is {CHANGES_MAX}", flat.changes_max);
                 findings.push(Finding::fatal(format!("flat.{n}.changes_max"), text));
+            }
+            for (word, unknown, file) in
+                [("filter", Unknown::Filter, &flat.filter), ("exact", Unknown::Exact, &flat.exact)]
+            {
+                let text = match (flat.unknown == unknown, file.as_os_str().is_empty(), &flat.table) {
+                    (true, true, _) => format!(
+                        "`unknown = \"{word}\"` needs a file: `{word} = \"objects.{word}\"`, made by `byname flat build --{word}`"
+                    ),
+                    (true, false, None) => {
+                        format!("`unknown = \"{word}\"` needs a `table`: without one, only commands tell of names")
+                    }
+                    (false, false, _) => {
+                        format!("`{word}` is not used: set `unknown = \"{word}\"` too, or leave it out")
+                    }
+                    (true, false, Some(_)) | (false, true, _) => continue,
+                };
+                findings.push(Finding::fatal(format!("flat.{n}.{word}"), text));
             }
             if is_own_name(flat.prefix.as_ref()) {
                 let text =

@@ -95,6 +95,16 @@ fn flat_namespaces_that_cannot_be_are_refused() {
     };
     assert_eq!(findings(&["/objects", "/objects/sha256"]), "");
     assert!(findings(&["/objects", "/objects"]).contains("two [[flat]]"));
+    let remedy = |more: &str, told: &str| {
+        let error = parse(&format!("{}{more}\n", flat("/objects"))).expect_err(more).problem;
+        assert!(error.contains(told), "{error}");
+    };
+    remedy("unknown = \"filter\"", "`filter = \"objects.filter\"`, made by `byname flat build --filter`");
+    remedy("unknown = \"exact\"\nfilter = \"x.filter\"", "`filter` is not used: set `unknown = \"filter\"` too");
+    remedy("unknown = \"exact\"", "`exact = \"objects.exact\"`, made by `byname flat build --exact`");
+    remedy("exact = \"x.names\"", "`exact` is not used");
+    let error = parse("[[flat]]\nprefix = \"/o\"\nunknown = \"exact\"\nexact = \"x.names\"\n").expect_err("no table");
+    assert!(error.problem.contains("needs a `table`"), "{}", error.problem);
     assert!(findings(&["/localhost/nfd"]).contains("management"));
     let many: Vec<String> = (0..17).map(|n| format!("/{n}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();

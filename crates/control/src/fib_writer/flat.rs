@@ -11,8 +11,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use byname_lookup::file::Opening;
+use byname_lookup::file::{FileError, Opening};
 use byname_lookup::flat::FlatFib;
+use byname_lookup::flat::known::{Exact, Filter, Known};
 use byname_lookup::flat::labelled::LabelledTable;
 use byname_lookup::prefix::compact::Translation;
 use byname_lookup::prefix::namespaces::changes::Changes;
@@ -33,41 +34,93 @@ pub enum FlatError {
     /// It has no checksums, and so does not tell unknown names.
     #[error(
         "{}: the table has no checksums, so each unknown name forwards as some label does: make it with \
-         `byname flat build --check 8`, or set `unknown = \"any\"`",
+         `byname flat build --check 8`, or set `unknown` to another remedy",
         path.display()
     )]
     NoChecksum {
         /// The file.
         path: PathBuf,
     },
+    /// The file that tells known names from others cannot be used.
+    #[error("{}: {source}", path.display())]
+    Known {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: FileError,
+    },
+    /// The file that tells known names from others has another key than the table.
+    #[error(
+        "{} is of another table than {}: make both with one `byname flat build --filter` or `--exact`",
+        path.display(),
+        table.display()
+    )]
+    OfAnother {
+        /// The file.
+        path: PathBuf,
+        /// The table.
+        table: PathBuf,
+    },
+}
+
+/// What is done about names that the table does not know [Concise §7.3].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remedy {
+    /// The table has checksums, which tell most of them.
+    Checksum,
+    /// Nothing, if the table has no checksums.
+    Any,
+    /// This file has a filter, which tells most of them.
+    Filter(PathBuf),
+    /// This file has the digests of all names.
+    Exact(PathBuf),
 }
 
 /// Opens a file as a namespace, in which no label has a route yet. Also returns the number of its names.
 ///
 /// # Errors
-/// If the file has no such table, a label is no name, or `needs_checksum` and there is none.
+/// If the file has no such table, a label is no name, the remedy is a checksum and there is none, or the remedy's file does not fit.
 pub fn open(
     (path, opening): (&Path, Opening),
     prefix: &Name,
-    needs_checksum: bool,
+    remedy: &Remedy,
     changes_max: usize,
 ) -> Result<(Namespace, u64), FlatError> {
     let table =
         LabelledTable::open(path, opening).map_err(|source| BulkFibError::File { path: path.to_owned(), source })?;
     let labels = table.labels();
-    if needs_checksum && labels.check_bits == 0 {
+    if *remedy == Remedy::Checksum && labels.check_bits == 0 {
         return Err(FlatError::NoChecksum { path: path.to_owned() });
     }
     let names = labels.texts.iter().map(|text| label_name(path, text)).collect::<Result<Arc<[Name]>, _>>()?;
+    let query = table.query().clone();
+    let query = match known(remedy, opening)? {
+        Some((known_path, known)) if known.key() != table.key() => {
+            return Err(FlatError::OfAnother { path: known_path.to_owned(), table: path.to_owned() });
+        }
+        Some((_, known)) => known.in_front_of(query),
+        None => query,
+    };
     let namespace = Namespace {
         prefix: prefix.clone(),
         key: *table.key(),
-        table: table.query().clone(),
+        table: query,
         translation: Translation::new(&vec![None; names.len()]),
         labels: names,
         changes: Arc::new(Changes::new(changes_max)),
     };
     Ok((namespace, table.names()))
+}
+
+/// The file of a remedy, if it has one, and what is in it.
+fn known(remedy: &Remedy, opening: Opening) -> Result<Option<(&Path, Known)>, FlatError> {
+    let (path, known) = match remedy {
+        Remedy::Checksum | Remedy::Any => return Ok(None),
+        Remedy::Filter(path) => (path, Filter::open(path, opening).map(Known::Filter)),
+        Remedy::Exact(path) => (path, Exact::open(path, opening).map(Known::Exact)),
+    };
+    let known = known.map_err(|source| FlatError::Known { path: path.clone(), source })?;
+    Ok(Some((path, known)))
 }
 
 /// A namespace without a file: no name is known before changes, of which there may be `changes_max`.
@@ -204,7 +257,8 @@ mod tests {
         let path = folder.path().join("x.flat");
         saved(&path, &["/up/1", "/up/2"], 16, &[("a", 0), ("b", 1), ("c", 0)]);
         for kind in FibEngineKind::ALL {
-            let (namespace, names) = open((&path, Opening::default()), &name("/o"), true, 10).expect("ours");
+            let (namespace, names) =
+                open((&path, Opening::default()), &name("/o"), &Remedy::Checksum, 10).expect("ours");
             assert_eq!(names, 3);
             let mut fib = writer(kind.build(KEY, 100).expect("little memory"), 0, namespace);
             assert_eq!(face_of(&fib, "/o/a"), None, "its label has no route");
@@ -241,7 +295,7 @@ mod tests {
         table.save(&bulk).expect("a new file");
         let engine = BulkFib::open(&bulk, Opening::default(), 10).expect("ours");
         let depth_max = engine.table().query().depth_max();
-        let (namespace, _) = open((&path, Opening::default()), &name("/o"), true, 10).expect("ours");
+        let (namespace, _) = open((&path, Opening::default()), &name("/o"), &Remedy::Checksum, 10).expect("ours");
         let mut fib = writer(Box::new(engine), depth_max, namespace);
         fib.set(name("/up/1").as_ref(), &mut None, &to(300));
         fib.set(name("/up/2").as_ref(), &mut None, &to(301));
@@ -251,16 +305,47 @@ mod tests {
     }
 
     #[test]
+    fn unknown_names_are_routed_by_the_fib_where_a_filter_or_the_exact_names_tell_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [path, filter, exact, other] = ["x.flat", "x.filter", "x.names", "y.names"].map(|n| folder.path().join(n));
+        let names: Vec<_> = (0..500).map(|n| format!("known{n}")).collect();
+        let labelled: Vec<_> = names.iter().map(|name| (name.as_str(), 0)).collect();
+        saved(&path, &["/up/1"], 0, &labelled);
+        let digests = || names.iter().map(|name| TABLE_KEY.digest_bytes(name.as_bytes()));
+        Filter::save((&filter, &TABLE_KEY), 16, digests(), &mut |_| {}).expect("a new file");
+        Exact::save((&exact, &TABLE_KEY), digests()).expect("a new file");
+        Exact::save((&other, &KEY), digests()).expect("a new file");
+        let open = |remedy: Remedy| open((&path, Opening::default()), &name("/o"), &remedy, 10);
+        for (remedy, passed_max) in [(Remedy::Any, 500), (Remedy::Filter(filter.clone()), 3), (Remedy::Exact(exact), 0)]
+        {
+            let (namespace, _) = open(remedy.clone()).expect("ours");
+            let engine = FibEngineKind::ALL[0].build(KEY, 100).expect("little memory");
+            let mut fib = writer(engine, 0, namespace);
+            fib.set(name("/up/1").as_ref(), &mut None, &to(300));
+            fib.set(name("/o").as_ref(), &mut None, &to(302));
+            fib.commit();
+            assert!(names.iter().all(|known| face_of(&fib, &format!("/o/{known}")) == Some(300)), "{remedy:?}");
+            let passed = (0..500).filter(|n| face_of(&fib, &format!("/o/unknown{n}")) == Some(300)).count();
+            assert!(passed <= passed_max, "{remedy:?}: {passed}");
+            assert!(remedy != Remedy::Any || passed == 500, "without a remedy, all pass");
+        }
+        let error = open(Remedy::Exact(other)).err().expect("another key").to_string();
+        assert!(error.contains("y.names is of another table than"), "{error}");
+        let error = open(Remedy::Exact(filter)).err().expect("a filter").to_string();
+        assert!(error.contains("x.filter: the file has a table of kind 2, not 4"), "{error}");
+    }
+
+    #[test]
     fn tables_that_cannot_be_used_are_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.flat");
         let opening = Opening { checked: true, ..Opening::default() };
-        let open = |needs| open((&path, opening), &name("/o"), needs, 0).map(drop);
-        assert!(matches!(open(true), Err(FlatError::File(BulkFibError::File { .. }))));
+        let open = |remedy| open((&path, opening), &name("/o"), &remedy, 0).map(drop);
+        assert!(matches!(open(Remedy::Checksum), Err(FlatError::File(BulkFibError::File { .. }))));
         saved(&path, &["/up/1"], 0, &[("a", 0)]);
-        assert!(matches!(open(true), Err(FlatError::NoChecksum { .. })));
-        assert!(open(false).is_ok());
+        assert!(matches!(open(Remedy::Checksum), Err(FlatError::NoChecksum { .. })));
+        assert!(open(Remedy::Any).is_ok());
         saved(&path, &["/up/1", "up"], 4, &[("a", 0)]);
-        assert!(matches!(open(true), Err(FlatError::File(BulkFibError::Label { .. }))));
+        assert!(matches!(open(Remedy::Checksum), Err(FlatError::File(BulkFibError::Label { .. }))));
     }
 }

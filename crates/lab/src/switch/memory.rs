@@ -172,7 +172,7 @@ impl<'a> Lane<'a> {
         if bench.options.from == From::Switch {
             roles[0] = Role::Trunk { floods: false };
         }
-        switch.set_plan(Plan { epoch: 1, hop_limit: 16, roles });
+        switch.set_plan(Plan { epoch: 1, hop_limit: 16, roles, ..Plan::default() });
         switch.set_table(bench.key, fib);
         Lane { switch, draws: &bench.draws, next: first, passed: 0, left: 0, wrong: 0 }
     }

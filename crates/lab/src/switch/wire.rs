@@ -23,6 +23,7 @@ use byname_face::frames::ring::{Frames, PacketSocket, RingConfig};
 use byname_face::frames::socket::FrameSocket;
 use byname_face::port::Pushed;
 use byname_face::system::enter_new_network;
+use byname_switch::key::KeyKind;
 use byname_switch::ports::{SwitchEvent, SwitchHandle, SwitchPort, SwitchPortConfig, start};
 use byname_switch::switch::{Plan, Role};
 use byname_wire::NameHashKey;
@@ -207,7 +208,7 @@ impl Between {
         };
         let ports = THEIRS.iter().map(|name| port(name)).collect::<Result<Vec<_>, _>>()?;
         let (sender, events) = mpsc::channel();
-        let (handle, threads) = start(ports, threads, move |event| sender.send(event).is_ok())?;
+        let (handle, threads) = start(KeyKind::Mac, ports, threads, move |event| sender.send(event).is_ok())?;
         let switch = Between::Switch(handle.clone(), threads);
         let mut up = HashMap::new();
         while !THEIRS.iter().enumerate().all(|(port, _)| up.get(&port) == Some(&true)) {
@@ -221,7 +222,7 @@ impl Between {
             From::Hosts => Role::Host,
             From::Switch => Role::Trunk { floods: false },
         };
-        handle.set_plan(Plan { epoch: 1, hop_limit: 16, roles: vec![first, Role::Host] });
+        handle.set_plan(Plan { epoch: 1, hop_limit: 16, roles: vec![first, Role::Host], ..Plan::default() });
         // Commands run in order, so the table and the plan are set when this returns.
         handle.status().context("the switch has ended")?;
         Ok(switch)

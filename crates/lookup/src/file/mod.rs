@@ -87,6 +87,8 @@ pub enum Kind {
     Line,
     /// Sets of tags, by the engine `rare_tag`.
     Tags,
+    /// Digests of flat names.
+    Names,
 }
 
 impl Kind {
@@ -95,6 +97,7 @@ impl Kind {
             Kind::Compact => 1,
             Kind::Line => 2,
             Kind::Tags => 3,
+            Kind::Names => 4,
         }
     }
 }

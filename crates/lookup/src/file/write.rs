@@ -12,6 +12,8 @@ use crate::sync::Ordering;
 
 /// Number of names that a file that is being written may have.
 const TRIES_MAX: usize = 100;
+/// Bytes that are written at once, whole lines.
+const BLOCK_BYTES: usize = 1 << 16;
 
 /// A file that is being written. Without [`TableWriter::finish`] it is removed again.
 pub(crate) struct TableWriter {
@@ -75,6 +77,22 @@ impl TableWriter {
             block.extend(
                 some.iter().flat_map(|line| &line.0).flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()),
             );
+            crc = crc32c::crc32c_append(crc, &block);
+            self.write(&block)?;
+        }
+        self.sections.push(Section { number, crc, offset, len: self.at - offset });
+        self.pad()
+    }
+
+    /// Adds a section of lines with these words, and at least one line. Zeros fill the last one.
+    pub(crate) fn words(&mut self, number: u32, words: impl Iterator<Item = u64>) -> Result<(), FileError> {
+        let (offset, mut crc) = (self.at, 0);
+        let mut words = words.peekable();
+        let mut block = Vec::with_capacity(BLOCK_BYTES);
+        while words.peek().is_some() || self.at == offset {
+            block.clear();
+            block.extend(words.by_ref().take(BLOCK_BYTES / size_of::<u64>()).flat_map(u64::to_le_bytes));
+            block.resize(block.len().next_multiple_of(size_of::<Line>()).max(size_of::<Line>()), 0);
             crc = crc32c::crc32c_append(crc, &block);
             self.write(&block)?;
         }

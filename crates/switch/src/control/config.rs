@@ -1,6 +1,8 @@
 //! Configuration files of a flat switch and of its controller.
 
+use std::collections::HashSet;
 use std::fmt;
+use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -11,9 +13,15 @@ use serde::de::{Deserializer, Error};
 
 use super::Engine;
 use super::session::Secret;
+use crate::key::{Key, KeyKind, VLAN_MAX};
+use crate::segments::{Numbers, Outer, PortSegments};
 
 /// Length of the shortest accepted secret, in bytes.
 const SECRET_BYTES_MIN: usize = 16;
+/// Most numbers in the `tagged` lists for the ports of one switch, so that its plan fits into one message.
+const TAGGED_MAX: usize = 16_384;
+/// VLAN of frames without a tag, unless the configuration says otherwise.
+const DEFAULT_VLAN: u16 = 1;
 
 /// Address on which a controller listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +96,9 @@ pub struct SwitchConfig {
     /// File with the secret that it shares with the controller.
     #[serde(default)]
     pub secret_file: Option<PathBuf>,
+    /// What it forwards by, as its controller does.
+    #[serde(default)]
+    pub key: KeyKind,
     /// Names of its interfaces.
     pub ports: Vec<String>,
     /// Number of threads that move frames. Each owns its share of the ports, so no more than these are started.
@@ -122,11 +133,42 @@ pub struct SwitchLink {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchHost {
-    /// MAC address of the host.
-    #[serde(deserialize_with = "station")]
-    pub address: MacAddress,
+    /// What the host is known by, written as [`KeyKind::parse`] reads it.
+    pub address: String,
     /// Port to which the host is attached.
     pub at: PortName,
+}
+
+/// A VLAN, or a VXLAN network.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchSegment {
+    /// Its number.
+    pub id: u32,
+    /// Ports whose frames without a tag or header are of this segment.
+    #[serde(default)]
+    pub plain: Vec<PortName>,
+    /// Ports whose frames of this segment have a VLAN tag or a VXLAN header.
+    #[serde(default)]
+    pub tagged: Vec<PortName>,
+}
+
+/// A port behind which another VXLAN endpoint is.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchTunnel {
+    /// The port.
+    pub at: PortName,
+    /// IP address of the switch at this port.
+    pub local: IpAddr,
+    /// IP address of the other endpoint.
+    pub remote: IpAddr,
+    /// MAC address of the other endpoint, or of the router towards it.
+    #[serde(deserialize_with = "station")]
+    pub station: MacAddress,
+    /// MAC address of the switch at this port.
+    #[serde(deserialize_with = "station")]
+    pub local_station: MacAddress,
 }
 
 /// Configuration of a controller.
@@ -140,6 +182,18 @@ pub struct SwitchNetwork {
     pub secret_file: Option<PathBuf>,
     /// Names of the switches.
     pub switches: Vec<String>,
+    /// What the switches forward by.
+    #[serde(default)]
+    pub key: KeyKind,
+    /// With the key `vlan-mac`: VLAN of frames without a tag at ports that no segment names. 1 if it is not set.
+    #[serde(default)]
+    pub default_vlan: Option<u16>,
+    /// VLANs or VXLAN networks, and the ports that carry them.
+    #[serde(default, rename = "segment")]
+    pub segments: Vec<SwitchSegment>,
+    /// Ports to other VXLAN endpoints.
+    #[serde(default, rename = "tunnel")]
+    pub tunnels: Vec<SwitchTunnel>,
     /// Addresses from which switches connect. Strangers cannot take the connections reserved for these addresses.
     #[serde(default)]
     pub switch_addresses: Vec<IpAddr>,
@@ -282,6 +336,118 @@ impl SwitchNetwork {
         secret(&self.folder, self.secret_file.as_deref())
     }
 
+    /// The segments that a port to hosts carries.
+    pub fn segments_of(&self, at: &PortName) -> PortSegments {
+        let default_vlan = Some(self.default_vlan.unwrap_or(DEFAULT_VLAN).into());
+        let is_vlan = self.key == KeyKind::VlanMac;
+        if is_vlan && self.segments.is_empty() {
+            return PortSegments { plain: default_vlan, tagged: Numbers::All, outer: None };
+        }
+        let plain = self.segments.iter().find(|segment| segment.plain.contains(at)).map(|segment| segment.id);
+        let tagged = self.segments.iter().filter(|segment| segment.tagged.contains(at));
+        let mut tagged: Vec<_> = tagged.map(|segment| segment.id).collect();
+        tagged.sort_unstable();
+        let is_unnamed = plain.is_none() && tagged.is_empty();
+        let outer = self.tunnels.iter().find(|tunnel| tunnel.at == *at).map(|tunnel| Outer {
+            source: tunnel.local,
+            destination: tunnel.remote,
+            source_station: tunnel.local_station,
+            station: tunnel.station,
+        });
+        let plain = if is_vlan && is_unnamed { default_vlan } else { plain };
+        PortSegments { plain, tagged: Numbers::Only(tagged), outer }
+    }
+
+    /// What a host of the configuration is known by.
+    ///
+    /// # Errors
+    /// What to write instead.
+    pub fn key_of(&self, host: &SwitchHost) -> Result<Key, String> {
+        self.key.parse(&host.address)
+    }
+
+    /// The ports of the configuration that are not ends of links.
+    pub(super) fn host_ports(&self) -> impl Iterator<Item = &PortName> {
+        let segments = self.segments.iter().flat_map(|segment| segment.plain.iter().chain(&segment.tagged));
+        let hosts = self.hosts.iter().map(|host| &host.at);
+        segments.chain(self.tunnels.iter().map(|tunnel| &tunnel.at)).chain(hosts)
+    }
+
+    fn check_segments(&self) -> Result<(), String> {
+        let kind = self.key;
+        if !kind.has_segments() && !self.segments.is_empty() {
+            return Err(format!("[[segment]] needs the key \"vlan-mac\" or \"vxlan\", and `key` is \"{kind}\""));
+        }
+        if kind != KeyKind::Vxlan && !self.tunnels.is_empty() {
+            return Err(format!("[[tunnel]] needs the key \"vxlan\", and `key` is \"{kind}\""));
+        }
+        match self.default_vlan {
+            Some(_) if kind != KeyKind::VlanMac => {
+                return Err(format!("`default_vlan` needs the key \"vlan-mac\", and `key` is \"{kind}\""));
+            }
+            Some(vlan) if !(1..=VLAN_MAX).contains(&vlan) => {
+                return Err(format!("a default VLAN of {vlan} is not possible; write 1 to {VLAN_MAX}"));
+            }
+            _ => {}
+        }
+        let min = u32::from(kind == KeyKind::VlanMac);
+        let ids: Vec<_> = self.segments.iter().map(|segment| segment.id).collect();
+        if let Some(id) = ids.iter().find(|id| !(min..=kind.segment_max()).contains(*id)) {
+            return Err(format!("a segment {id} is not possible; write {min} to {}", kind.segment_max()));
+        }
+        if let Some(id) = twice(&ids) {
+            return Err(format!("two [[segment]] have the id {id}: put their ports into one"));
+        }
+        let plain: Vec<_> = self.segments.iter().flat_map(|segment| &segment.plain).collect();
+        if let Some(port) = twice(&plain) {
+            return Err(format!("{port} is twice among `plain` ports, but frames without a tag are of one segment"));
+        }
+        for segment in &self.segments {
+            if let Some(port) = twice(&segment.tagged) {
+                return Err(format!("`tagged` of segment {} has {port} twice: leave one out", segment.id));
+            }
+        }
+        for switch in &self.switches {
+            let tagged = self.segments.iter().flat_map(|segment| &segment.tagged);
+            let count = tagged.filter(|port| port.switch == *switch).count();
+            if count > TAGGED_MAX {
+                return Err(format!(
+                    "the `tagged` lists name ports of {switch} {count} times; {TAGGED_MAX} are possible"
+                ));
+            }
+        }
+        self.check_tunnels(&plain)
+    }
+
+    fn check_tunnels(&self, plain: &[&PortName]) -> Result<(), String> {
+        let tunnels: Vec<_> = self.tunnels.iter().map(|tunnel| &tunnel.at).collect();
+        if let Some(port) = twice(&tunnels) {
+            return Err(format!("two [[tunnel]] are at {port}: leave one out"));
+        }
+        for tunnel in &self.tunnels {
+            if tunnel.local.is_ipv4() != tunnel.remote.is_ipv4() {
+                return Err(format!("the tunnel at {} needs two IPv4 or two IPv6 addresses", tunnel.at));
+            }
+            if plain.contains(&&tunnel.at) {
+                return Err(format!(
+                    "{} has a [[tunnel]], so all its frames have VXLAN headers: name it in `tagged`, not in `plain`",
+                    tunnel.at
+                ));
+            }
+            if !self.segments.iter().any(|segment| segment.tagged.contains(&tunnel.at)) {
+                return Err(format!(
+                    "the tunnel at {0} has no networks: name {0} in `tagged` of a [[segment]]",
+                    tunnel.at
+                ));
+            }
+        }
+        let mut tagged = self.segments.iter().flat_map(|segment| &segment.tagged);
+        match tagged.find(|port| self.key == KeyKind::Vxlan && !tunnels.contains(port)) {
+            Some(port) => Err(format!("{port} is in `tagged`, but no [[tunnel]] says to whom its VXLAN packets go")),
+            None => Ok(()),
+        }
+    }
+
     fn check(&self) -> Result<(), String> {
         if self.listen.is_empty() {
             return Err(
@@ -299,8 +465,7 @@ impl SwitchNetwork {
             return Err(format!("`switches` has {twice} twice: leave one out"));
         }
         let ends: Vec<_> = self.links.iter().flat_map(|link| &link.ends).collect();
-        let hosts = self.hosts.iter().map(|host| &host.at);
-        for port in ends.iter().copied().chain(hosts) {
+        for port in ends.iter().copied().chain(self.host_ports()) {
             if !self.switches.contains(&port.switch) {
                 return Err(format!("{port} names a switch that is not in `switches`: add \"{}\"", port.switch));
             }
@@ -314,7 +479,19 @@ impl SwitchNetwork {
         if let Some(host) = self.hosts.iter().find(|host| ends.contains(&&host.at)) {
             return Err(format!("the host {} is at {}, a port that leads to another switch", host.address, host.at));
         }
-        let addresses: Vec<_> = self.hosts.iter().map(|host| host.address).collect();
+        if let Some(port) = self.host_ports().find(|port| ends.contains(port)) {
+            return Err(format!("{port} leads to another switch, and carries all segments: leave it out of the lists"));
+        }
+        self.check_segments()?;
+        let addresses = self.hosts.iter().map(|host| self.key_of(host)).collect::<Result<Vec<_>, _>>()?;
+        for (host, key) in self.hosts.iter().zip(&addresses) {
+            if let Some(segment) = key.segment().filter(|segment| !self.segments_of(&host.at).carry(*segment)) {
+                return Err(format!(
+                    "the host {key} is at {}, which does not carry {segment}: name the port in a [[segment]]",
+                    host.at
+                ));
+            }
+        }
         match twice(&addresses) {
             Some(address) => Err(format!("two [[host]] have the address {address}: leave one out")),
             None if addresses.len() > self.hosts_max => {
@@ -355,8 +532,9 @@ fn secret(folder: &Path, file: Option<&Path>) -> Result<Secret, String> {
 }
 
 /// The first element that occurs twice.
-fn twice<T: PartialEq>(all: &[T]) -> Option<&T> {
-    all.iter().enumerate().find(|(i, one)| all[..*i].contains(one)).map(|(_, one)| one)
+fn twice<T: Eq + Hash>(all: &[T]) -> Option<&T> {
+    let mut seen = HashSet::new();
+    all.iter().find(|one| !seen.insert(*one))
 }
 
 #[cfg(test)]
@@ -380,7 +558,93 @@ mod tests {
         );
         let network = network.expect("good");
         assert_eq!((network.engine, network.hop_limit, network.learn), (Engine::Line, 16, true));
+        assert_eq!((config.key, network.key), (KeyKind::Mac, KeyKind::Mac));
         assert_eq!(network.links[0].ends[1].to_string(), "s2:b");
+    }
+
+    fn port(text: &str) -> PortName {
+        let (switch, port) = text.split_once(':').expect("a port");
+        PortName { switch: switch.into(), port: port.into() }
+    }
+
+    #[test]
+    fn ports_carry_the_segments_that_name_them() {
+        let open = network("key = \"vlan-mac\"\ndefault_vlan = 9\n").expect("good");
+        let all = PortSegments { plain: Some(9), tagged: Numbers::All, outer: None };
+        assert_eq!(open.segments_of(&port("s1:a")), all);
+        let vlans = network(
+            "key = \"vlan-mac\"\n[[segment]]\nid = 30\ntagged = [\"s1:a\"]\n[[segment]]\nid = 7\nplain = [\"s1:b\"]\n\
+             tagged = [\"s1:a\"]\n[[host]]\naddress = \"7/02:00:00:00:00:01\"\nat = \"s1:a\"\n",
+        );
+        let vlans = vlans.expect("good");
+        let of = |at| vlans.segments_of(&port(at));
+        assert_eq!(of("s1:a"), PortSegments { plain: None, tagged: Numbers::Only(vec![7, 30]), outer: None });
+        assert_eq!(of("s1:b"), PortSegments { plain: Some(7), ..PortSegments::default() });
+        assert_eq!(of("s2:a"), PortSegments { plain: Some(1), ..PortSegments::default() }, "the default VLAN only");
+        let vxlan = network(
+            "key = \"vxlan\"\n[[segment]]\nid = 5000\nplain = [\"s1:a\"]\ntagged = [\"s2:t\"]\n[[tunnel]]\nat = \"s2:t\"\n\
+             local = \"192.0.2.1\"\nremote = \"192.0.2.7\"\nstation = \"02:00:00:00:00:07\"\n\
+             local_station = \"02:00:00:00:00:08\"\n",
+        );
+        let vxlan = vxlan.expect("good");
+        assert_eq!(vxlan.segments_of(&port("s1:b")), PortSegments::default(), "no network has it");
+        let tunnel = vxlan.segments_of(&port("s2:t"));
+        assert_eq!((tunnel.plain, tunnel.tagged), (None, Numbers::Only(vec![5000])));
+        assert_eq!(tunnel.outer.map(|outer| outer.destination.to_string()), Some("192.0.2.7".into()));
+    }
+
+    #[test]
+    fn wrong_segments_are_told_with_what_to_do() {
+        let vlan = |more: &str| format!("key = \"vlan-mac\"\n{more}");
+        let segment = |id: u32, lists: &str| format!("[[segment]]\nid = {id}\n{lists}\n");
+        let tunnel = |at: &str, remote: &str| {
+            format!(
+                "[[tunnel]]\nat = \"{at}\"\nlocal = \"192.0.2.1\"\nremote = \"{remote}\"\n\
+                 station = \"02:00:00:00:00:07\"\nlocal_station = \"02:00:00:00:00:08\"\n"
+            )
+        };
+        let vxlan = |more: String| format!("key = \"vxlan\"\n{more}");
+        let host = |address: &str| format!("[[host]]\naddress = \"{address}\"\nat = \"s2:c\"\n");
+        let link = "[[link]]\nends = [\"s1:a\", \"s2:b\"]\n";
+        for (more, told) in [
+            ("key = \"ip\"\n".into(), "unknown word `ip`"),
+            (segment(7, ""), "[[segment]] needs the key \"vlan-mac\" or \"vxlan\", and `key` is \"mac\""),
+            (tunnel("s1:a", "192.0.2.7"), "[[tunnel]] needs the key \"vxlan\""),
+            ("default_vlan = 7\n".into(), "`default_vlan` needs the key \"vlan-mac\""),
+            (vlan("default_vlan = 4095\n"), "write 1 to 4094"),
+            (vlan(&segment(0, "")), "a segment 0 is not possible; write 1 to 4094"),
+            (vxlan(segment(1 << 24, "")), "write 0 to 16777215"),
+            (vlan(&(segment(7, "") + &segment(7, ""))), "two [[segment]] have the id 7"),
+            (
+                vlan(&(segment(7, "plain = [\"s1:a\"]") + &segment(8, "plain = [\"s1:a\"]"))),
+                "s1:a is twice among `plain` ports",
+            ),
+            (vlan(&segment(7, "tagged = [\"s1:a\", \"s1:a\"]")), "`tagged` of segment 7 has s1:a twice"),
+            (vlan(&segment(7, "plain = [\"s9:a\"]")), "add \"s9\""),
+            (
+                vlan(&(segment(7, "plain = [\"s1:a\"]") + link)),
+                "s1:a leads to another switch, and carries all segments",
+            ),
+            (vxlan(segment(7, "tagged = [\"s1:a\"]")), "no [[tunnel]] says to whom its VXLAN packets go"),
+            (vxlan(tunnel("s1:a", "192.0.2.7")), "name s1:a in `tagged` of a [[segment]]"),
+            (vxlan(tunnel("s1:a", "fe80::1")), "needs two IPv4 or two IPv6 addresses"),
+            (
+                vxlan(segment(7, "plain = [\"s1:a\"]") + &tunnel("s1:a", "192.0.2.7")),
+                "all its frames have VXLAN headers",
+            ),
+            (
+                vxlan(segment(7, "tagged = [\"s1:a\"]") + &tunnel("s1:a", "192.0.2.7") + &tunnel("s1:a", "192.0.2.7")),
+                "two [[tunnel]] are at s1:a",
+            ),
+            (vlan(&host("02:00:00:00:00:01")), "write for example \"7/08:00:27:01:02:03\""),
+            (
+                vlan(&(segment(7, "") + &host("7/02:00:00:00:00:01"))),
+                "the host 7/02:00:00:00:00:01 is at s2:c, which does not carry 7",
+            ),
+        ] {
+            let error = network(&more).expect_err(&more);
+            assert!(error.contains(told), "{error}");
+        }
     }
 
     #[test]

@@ -14,7 +14,10 @@
 //! A switch whose session ends stays in the network. It keeps forwarding with its tables.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::Ipv4Addr;
 
+use crate::key::{Key, KeyKind};
+use crate::segments::{Numbers, Outer, PortSegments};
 use crate::switch::{NO_PORT, PORTS_MAX, Plan, Role, check};
 use byname_lookup::flat::message::Sender;
 use byname_lookup::flat::othello::NetworkChange;
@@ -40,9 +43,9 @@ pub struct Controller {
     /// Whether a link's state or a switch's port numbers may have changed.
     is_rerouted: bool,
     switches: Vec<SwitchState>,
-    hosts: HashMap<MacAddress, Host>,
+    hosts: HashMap<Key, Host>,
     /// Learned hosts of each port, in the order in which they were learned.
-    learned: HashMap<PortAt, BTreeMap<u64, MacAddress>>,
+    learned: HashMap<PortAt, BTreeMap<u64, Key>>,
     /// Number of the last learned host.
     heard: u64,
     pending: Vec<NetworkChange>,
@@ -71,6 +74,8 @@ pub struct ControllerCounters {
 struct SwitchState {
     name: String,
     ports: Vec<String>,
+    /// Segments of each port. Empty if the kind of key has none.
+    segments: Vec<PortSegments>,
     up: Vec<bool>,
     session: Option<Told>,
 }
@@ -106,13 +111,19 @@ enum Origin {
 }
 
 impl Controller {
-    /// A controller whose switches hash addresses with `key`. `epoch` is the epoch of the first tree. It is random, so
+    /// A controller whose switches hash keys with `key`. `epoch` is the epoch of the first tree. It is random, so
     /// that it differs from that of an earlier controller's last tree.
     ///
     /// # Errors
     /// If there is no memory for empty tables, or no room for the configured hosts.
     pub fn new(config: SwitchNetwork, key: NameHashKey, epoch: u8) -> Result<Self, BuildError> {
-        let state = |name: &String| SwitchState { name: name.clone(), ports: vec![], up: vec![], session: None };
+        let state = |name: &String| SwitchState {
+            name: name.clone(),
+            ports: vec![],
+            segments: vec![],
+            up: vec![],
+            session: None,
+        };
         let switches: Vec<_> = config.switches.iter().map(state).collect();
         let mut controller = Controller {
             key,
@@ -132,9 +143,10 @@ impl Controller {
         };
         for host in controller.config.hosts.clone() {
             let Some(switch) = controller.number_of(&host.at.switch) else { continue };
+            let Ok(key) = controller.config.key_of(&host) else { continue };
             let origin = Origin::Configured(host.at.port);
-            controller.hosts.insert(host.address, Host { switch, port: None, origin });
-            controller.place(host.address);
+            controller.hosts.insert(key, Host { switch, port: None, origin });
+            controller.place(key);
         }
         controller.apply()?;
         Ok(controller)
@@ -173,17 +185,29 @@ impl Controller {
     /// `table_key`.
     ///
     /// # Errors
-    /// If there are too many ports, or a configured port is missing.
+    /// If the switch forwards by another kind of key, there are too many ports, or a configured port is missing.
     ///
     /// # Panics
     /// If `switch` is out of range.
-    pub fn connect(&mut self, switch: usize, ports: Vec<String>, table_key: NameHashKey) -> Result<(), String> {
+    pub fn connect(
+        &mut self,
+        switch: usize,
+        key: KeyKind,
+        ports: Vec<String>,
+        table_key: NameHashKey,
+    ) -> Result<(), String> {
+        if key != self.config.key {
+            return Err(format!(
+                "the controller forwards by the key \"{}\", and the switch by \"{key}\": write the same `key` in both files",
+                self.config.key
+            ));
+        }
         if ports.len() > PORTS_MAX {
             return Err(format!("{} ports are more than {PORTS_MAX}", ports.len()));
         }
         let state = &self.switches[switch];
         let configured = self.config.links.iter().flat_map(|link| &link.ends);
-        let configured = configured.chain(self.config.hosts.iter().map(|host| &host.at));
+        let configured = configured.chain(self.config.host_ports());
         let missing = configured.filter(|end| end.switch == state.name).find(|end| !ports.contains(&end.port));
         if let Some(missing) = missing {
             return Err(format!(
@@ -201,8 +225,10 @@ impl Controller {
         for port in 0..self.switches[switch].ports.len() {
             self.forget_port((switch, port as u8));
         }
+        let segments = self.segments(switch, &ports);
         let state = &mut self.switches[switch];
         state.up = vec![false; ports.len()];
+        state.segments = segments;
         state.ports = ports;
         let here = self.hosts.iter().filter(|(_, host)| host.switch == switch).map(|(address, _)| *address);
         for address in here.collect::<Vec<_>>() {
@@ -214,7 +240,7 @@ impl Controller {
     }
 
     /// Turns a remembered host of a switch into a learned one, once the switch's port numbers are known.
-    fn recall(&mut self, switch: usize, address: MacAddress) {
+    fn recall(&mut self, switch: usize, address: Key) {
         let Some(Host { origin: Origin::Remembered(name), .. }) = self.hosts.get(&address) else { return };
         match port_named(&self.switches[switch], name).map(|port| (switch, port)) {
             Some(at) if !self.is_trunk(at) => self.enlist(at, address),
@@ -246,10 +272,11 @@ impl Controller {
     /// If the tables refuse them.
     pub fn remember(&mut self, learned: &str) -> Result<usize, BuildError> {
         for line in learned.lines() {
-            let parts = line.split_once(' ').and_then(|(address, at)| Some((address, at.split_once(':')?)));
+            let parts = line
+                .split_once(' ')
+                .and_then(|(address, at)| Some((self.config.key.parse(address), at.split_once(':')?)));
             let Some((address, (switch, port))) = parts else { continue };
-            let address = address.parse().ok().filter(|address: &MacAddress| !address.is_group() && !address.is_zero());
-            let (Some(address), Some(switch)) = (address, self.number_of(switch)) else { continue };
+            let (Ok(address), Some(switch)) = (address, self.number_of(switch)) else { continue };
             if self.hosts.len() < self.config.hosts_max && !self.hosts.contains_key(&address) {
                 let origin = Origin::Remembered(port.to_owned());
                 self.hosts.insert(address, Host { switch, port: None, origin });
@@ -294,9 +321,17 @@ impl Controller {
     }
 
     /// Records where a host was heard. Returns false if it cannot be learned there.
-    fn learn(&mut self, at: PortAt, source: MacAddress) -> bool {
+    fn learn(&mut self, at: PortAt, source: Key) -> bool {
         let (switch, port) = at;
         if !self.config.learn || usize::from(port) >= self.switches[switch].ports.len() || self.is_trunk(at) {
+            return false;
+        }
+        // Nobody hears a tunnel: packets tell the receiver's.
+        if !self.config.key.has(&source) || matches!(source, Key::Gtp { .. }) {
+            return false;
+        }
+        let segments = self.switches[switch].segments.get(usize::from(port));
+        if source.segment().is_some_and(|segment| !segments.is_some_and(|segments| segments.carry(segment))) {
             return false;
         }
         match self.hosts.get(&source) {
@@ -315,7 +350,7 @@ impl Controller {
     }
 
     /// Adds a learned host to a port. If the port then has too many, it loses the host learned first.
-    fn enlist(&mut self, at: PortAt, address: MacAddress) {
+    fn enlist(&mut self, at: PortAt, address: Key) {
         self.heard += 1;
         let here = self.learned.entry(at).or_default();
         here.insert(self.heard, address);
@@ -329,7 +364,7 @@ impl Controller {
     }
 
     /// Removes a learned host from its port's list.
-    fn unlist(&mut self, address: MacAddress) {
+    fn unlist(&mut self, address: Key) {
         if let Some(Host { switch, port: Some(port), origin: Origin::Learned { heard } }) = self.hosts.get(&address)
             && let Some(list) = self.learned.get_mut(&(*switch, *port))
         {
@@ -337,7 +372,7 @@ impl Controller {
         }
     }
 
-    fn forget(&mut self, address: MacAddress) {
+    fn forget(&mut self, address: Key) {
         self.unlist(address);
         self.hosts.remove(&address);
         // A removal writes nothing, so the table would still return the old entry. Overwrite it with a wrong checksum
@@ -356,7 +391,7 @@ impl Controller {
     }
 
     /// Queues a host's entries for all tables.
-    fn place(&mut self, address: MacAddress) {
+    fn place(&mut self, address: Key) {
         let Some(host) = self.hosts.get_mut(&address) else { return };
         if let Origin::Configured(name) = &host.origin {
             host.port = port_named(&self.switches[host.switch], name);
@@ -372,8 +407,25 @@ impl Controller {
         if host.switch == switch { host.port.unwrap_or(NO_PORT) } else { self.routes.next(switch, host.switch) }
     }
 
-    fn digest(&self, address: MacAddress) -> Digest {
-        self.key.digest_bytes(&address.0)
+    fn digest(&self, key: Key) -> Digest {
+        digest(&self.key, self.config.key, key)
+    }
+
+    /// The segments of a switch's ports.
+    fn segments(&self, switch: usize, ports: &[String]) -> Vec<PortSegments> {
+        let kind = self.config.key;
+        if !kind.has_segments() {
+            return Vec::new();
+        }
+        let of_port = |port: &String| {
+            let at = PortName { switch: self.switches[switch].name.clone(), port: port.clone() };
+            let link = self.config.links.iter().find(|link| link.ends.contains(&at));
+            let Some(link) = link else { return self.config.segments_of(&at) };
+            let peer = link.ends.iter().find(|end| **end != at).and_then(|end| self.number_of(&end.switch));
+            let outer = peer.filter(|_| kind == KeyKind::Vxlan).map(|peer| between(switch, peer));
+            PortSegments { plain: None, tagged: Numbers::All, outer }
+        };
+        ports.iter().map(of_port).collect()
     }
 
     /// Whether a port leads to another switch.
@@ -413,7 +465,7 @@ impl Controller {
         }
         let switches = 0..self.switches.len();
         for (address, host) in &self.hosts {
-            let digest = self.key.digest_bytes(&address.0);
+            let digest = digest(&self.key, self.config.key, *address);
             let others = switches.clone().filter(|&switch| switch != host.switch);
             for switch in
                 others.filter(|&switch| before.next(switch, host.switch) != self.routes.next(switch, host.switch))
@@ -430,7 +482,12 @@ impl Controller {
             if self.is_trunk(at) { Role::Trunk { floods: self.routes.floods(at) } } else { Role::Host }
         };
         let roles = (0..self.switches[switch].ports.len()).map(role).collect();
-        Plan { epoch: self.epoch, hop_limit: self.config.hop_limit, roles }
+        Plan {
+            epoch: self.epoch,
+            hop_limit: self.config.hop_limit,
+            roles,
+            segments: self.switches[switch].segments.clone(),
+        }
     }
 
     /// Applies the pending changes to the tables.
@@ -478,6 +535,26 @@ impl Controller {
 
 fn port_named(state: &SwitchState, name: &str) -> Option<u8> {
     state.ports.iter().position(|port| port == name).map(|port| port as u8)
+}
+
+fn digest(names_key: &NameHashKey, kind: KeyKind, key: Key) -> Digest {
+    let mut name = Vec::new();
+    key.write(kind, &mut name);
+    names_key.digest_bytes(&name)
+}
+
+/// Addresses of VXLAN packets from one switch to the next: link-local ones [RFC 3927], which no configuration needs.
+/// Nobody checks them.
+fn between(switch: usize, peer: usize) -> Outer {
+    let address =
+        |number: usize| Ipv4Addr::new(169, 254, (1 + number / 254 % 254) as u8, (1 + number % 254) as u8).into();
+    let station = |number: usize| MacAddress([2, b'b', b'y', 0, (number >> 8) as u8, number as u8]);
+    Outer {
+        source: address(switch),
+        destination: address(peer),
+        source_station: station(switch),
+        station: station(peer),
+    }
 }
 
 /// A port and its checksum, as tables store them.

@@ -15,6 +15,8 @@ mod tables;
 mod tests;
 
 pub use agent::{Agent, Told};
-pub use config::{ControllerAddress, PortName, SwitchConfig, SwitchHost, SwitchLink, SwitchNetwork};
+pub use config::{
+    ControllerAddress, PortName, SwitchConfig, SwitchHost, SwitchLink, SwitchNetwork, SwitchSegment, SwitchTunnel,
+};
 pub use controller::{Controller, ControllerCounters};
 pub use tables::Engine;

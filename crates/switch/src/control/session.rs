@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! frame      length (2)  one Noise message
-//! hello      name  { port }               to the controller, in the first message of the handshake
+//! hello      key (1)  name  { port }      to the controller, in the first message of the handshake
 //! welcome    engine (1)  network (16)     to the switch, in the second
 //! messages   message                      both ways, in all that follow
 //! ```
 //!
-//! Numbers are big endian. A text is its length (1) and its bytes.
+//! Numbers are big endian. A text is its length (1) and its bytes. The kind of key is 0 for `mac`, then 1 `vlan-mac`,
+//! 2 `vxlan`, 3 `ipv6`, 4 `gtp`.
 //!
 //! The handshake is `Noise_NNpsk0_25519_ChaChaPoly_SHA256` [Noise §7.4, §9] of the crate `snow`. Both sides have one
 //! secret, from a file, and no keys of their own: hence pattern NN, with the secret as the pre-shared key. The key is
@@ -31,10 +32,11 @@ use snow::{HandshakeState, StatelessTransportState};
 use thiserror::Error;
 
 use super::tables::Engine;
+use crate::key::KeyKind;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
 /// Version of the protocol. With different versions, the handshake fails.
-const PROLOGUE: &[u8] = b"byname-switch 2";
+const PROLOGUE: &[u8] = b"byname-switch 3";
 const NONCE_BYTES: usize = 16;
 /// Longest Noise message, in bytes.
 const MESSAGE_BYTES_MAX: usize = 65_535;
@@ -133,6 +135,8 @@ impl From<snow::Error> for SessionError {
 /// A switch's first message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
+    /// What it forwards by.
+    pub key: KeyKind,
     /// The switch.
     pub name: String,
     /// Its interfaces, in the order of their port numbers.
@@ -151,7 +155,7 @@ pub struct Welcome {
 impl Hello {
     /// Encodes the message. Texts are truncated to 255 bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
+        let mut bytes = vec![self.key.number()];
         for text in std::iter::once(&self.name).chain(&self.ports) {
             let text = &text.as_bytes()[..text.len().min(255)];
             bytes.push(text.len() as u8);
@@ -161,7 +165,9 @@ impl Hello {
     }
 
     /// Decodes a hello. `None` if it is malformed.
-    pub fn decode(mut bytes: &[u8]) -> Option<Self> {
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (&key, mut bytes) = bytes.split_first()?;
+        let key = KeyKind::numbered(key)?;
         let mut texts = Vec::new();
         while let Some((&len, rest)) = bytes.split_first() {
             let (text, rest) = rest.split_at_checked(len.into())?;
@@ -169,7 +175,7 @@ impl Hello {
             bytes = rest;
         }
         let name = (!texts.is_empty()).then(|| texts.remove(0))?;
-        Some(Hello { name, ports: texts })
+        Some(Hello { key, name, ports: texts })
     }
 }
 
@@ -341,7 +347,7 @@ mod tests {
     }
 
     fn hello() -> Hello {
-        Hello { name: "s1".into(), ports: vec!["eth0".into(), "eth1".into()] }
+        Hello { key: KeyKind::Ipv6, name: "s1".into(), ports: vec!["eth0".into(), "eth1".into()] }
     }
 
     fn message(framed: &[u8]) -> Result<Vec<u8>, SessionError> {

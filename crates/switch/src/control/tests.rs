@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::frame::Arrived;
+use crate::key::{Key, KeyKind};
 use crate::switch::{Reason, Sent, Switch};
 use byname_forward::Ticks;
 use byname_wire::MacAddress;
@@ -43,6 +44,7 @@ struct Net {
     /// Random bytes that the controller has drawn.
     network: [u8; 16],
     engine: Engine,
+    key: KeyKind,
     now: Instant,
     begun: Instant,
     /// One table message in this many is lost.
@@ -83,11 +85,16 @@ impl Net {
             secret,
             sessions: (0..switches).map(|_| None).collect(),
             nodes: (0..switches)
-                .map(|_| Node { switch: Switch::new(PORTS.len()), session: None, up: vec![true; PORTS.len()] })
+                .map(|_| Node {
+                    switch: Switch::with_key(config.key, PORTS.len()),
+                    session: None,
+                    up: vec![true; PORTS.len()],
+                })
                 .collect(),
             links: ends.flat_map(|[a, b]| [(a, b), (b, a)]).collect(),
             network: [1; 16],
             engine,
+            key: config.key,
             now: Instant::now(),
             begun: Instant::now(),
             lost_one_in: u64::MAX,
@@ -115,14 +122,14 @@ impl Net {
 
     /// Establishes a session, from the handshake on.
     fn connect(&mut self, n: usize) {
-        let hello = Hello { name: format!("s{n}"), ports: PORTS.map(String::from).into() };
+        let hello = Hello { key: self.key, name: format!("s{n}"), ports: PORTS.map(String::from).into() };
         let (greeting, framed) = Greeting::new(&self.secret, &hello).expect("randomness");
         let message = read_frame(&mut &framed[..]).expect("a frame");
         let (caller, known) = Caller::hear(&self.secret, &message).expect("the same secret");
         let number = self.controller.number_of(&known.name).expect("a switch of the network");
         let welcome = Welcome { engine: self.engine, network: self.network };
         let (near, framed) = caller.welcome(&welcome).expect("randomness");
-        self.controller.connect(number, known.ports, near.table_key).expect("welcome");
+        self.controller.connect(number, known.key, known.ports, near.table_key).expect("welcome");
         let message = read_frame(&mut &framed[..]).expect("a frame");
         let (far, welcome) = greeting.welcomed(&message).expect("the same secret");
         let agent = Agent::new(self.now, &self.secret, &far, &welcome);
@@ -228,16 +235,28 @@ impl Net {
 
     /// A host sends a frame. Returns where it was delivered, before the controller receives any messages.
     fn send(&mut self, (n, port): (usize, usize), destination: MacAddress, source: MacAddress) -> Vec<(usize, usize)> {
+        self.send_bytes((n, port), frame(destination, source));
+        self.places()
+    }
+
+    /// A host sends a frame. Frames that are delivered at once are noted.
+    fn send_bytes(&mut self, (n, port): (usize, usize), bytes: Vec<u8>) {
         self.now += Duration::from_millis(200);
         self.delivered.clear();
         let mut moving = VecDeque::new();
-        self.arrive(n, port, frame(destination, source), &mut moving);
+        self.arrive(n, port, bytes, &mut moving);
         self.carry(moving);
         let reports: Vec<_> = self.nodes[n].switch.take_reports().collect();
         for report in reports {
             self.tell(n, &ToController::Heard { port: report.port as u8, source: report.source });
         }
-        self.places()
+    }
+
+    /// The frames that were delivered, in the order of their places.
+    fn taken(&mut self) -> Vec<((usize, usize), Vec<u8>)> {
+        let mut delivered = std::mem::take(&mut self.delivered);
+        delivered.sort_unstable();
+        delivered
     }
 
     /// Ports on which frames left. Checks that the frames are unchanged.
@@ -420,11 +439,206 @@ fn the_controller_says_who_is_not_there() {
     let mut controller = controller(&text, Engine::Othello, &secret, &[0; 16]);
     assert_eq!((controller.number_of("s1"), controller.number_of("s9")), (Some(1), None));
     let key = secret.names_key(&[0; 16]);
-    let error = controller.connect(1, vec!["h1".into()], key).expect_err("a port is missing");
+    let error = controller.connect(1, KeyKind::Mac, vec!["h1".into()], key).expect_err("a port is missing");
     assert_eq!(error, "the controller's configuration has s1:before, but the switch's `ports` are h1");
-    assert!(controller.connect(1, vec!["p".into(); 256], key).is_err());
+    assert!(controller.connect(1, KeyKind::Mac, vec!["p".into(); 256], key).is_err());
+    let ports = PORTS.map(String::from).to_vec();
+    let error = controller.connect(1, KeyKind::VlanMac, ports, key).expect_err("another key");
+    assert_eq!(
+        error,
+        "the controller forwards by the key \"mac\", and the switch by \"vlan-mac\": write the same `key` in both files"
+    );
     assert_eq!(controller.connected(), (0, 2));
     assert_eq!(controller.links_down().len(), 1);
+}
+
+/// A frame with a VLAN tag or without.
+fn in_vlan(vlan: Option<u16>, destination: MacAddress, source: MacAddress) -> Vec<u8> {
+    let mut bytes = frame(destination, source);
+    if let Some(vlan) = vlan {
+        bytes.splice(12..12, [0x81, 0, (vlan >> 8) as u8, vlan as u8]);
+    }
+    bytes
+}
+
+#[test]
+fn vlans_share_switches_and_nothing_else() {
+    let more = "key = \"vlan-mac\"\n[[segment]]\nid = 7\nplain = [\"s0:h1\", \"s2:h1\"]\ntagged = [\"s1:h1\"]\n\
+                [[segment]]\nid = 8\nplain = [\"s0:h2\"]\ntagged = [\"s1:h1\", \"s2:h2\"]\n";
+    for engine in engines() {
+        let mut net = Net::new(3, false, engine, more);
+        // The same address in two VLANs is two hosts.
+        net.send_bytes((0, 2), frame(ALL, host(1)));
+        let of_seven = vec![((1, 2), in_vlan(Some(7), ALL, host(1))), ((2, 2), frame(ALL, host(1)))];
+        assert_eq!(net.taken(), of_seven);
+        net.send_bytes((0, 3), frame(ALL, host(1)));
+        let of_eight = [(1, 2), (2, 3)].map(|place| (place, in_vlan(Some(8), ALL, host(1))));
+        assert_eq!(net.taken(), of_eight);
+        net.flush();
+        for (vlan, place) in [(7, (0, 2)), (8, (0, 3))] {
+            net.send_bytes((1, 2), in_vlan(Some(vlan), host(1), host(9)));
+            assert_eq!(net.taken(), [(place, frame(host(1), host(9)))]);
+        }
+        // VLANs that the port does not carry, and a host that is in another one.
+        net.send_bytes((0, 2), in_vlan(Some(8), ALL, host(1)));
+        net.send_bytes((2, 3), frame(ALL, host(3)));
+        assert_eq!((net.taken(), net.drops(Reason::WrongSegment)), (vec![], 2));
+        net.flush();
+        net.send_bytes((2, 3), in_vlan(Some(8), host(9), host(3)));
+        assert_eq!(net.taken(), [((1, 2), in_vlan(Some(8), host(9), host(3)))]);
+        assert_eq!(net.controller.hosts(), 5, "1, 1, 9, 9 and 3");
+        let learned = net.controller.learned();
+        assert!(learned.contains("7/02:00:00:00:00:01 s0:h1\n") && learned.contains("8/02:00:00:00:00:01 s0:h2\n"));
+    }
+}
+
+#[test]
+fn without_segments_all_ports_carry_all_vlans() {
+    let mut net = Net::new(2, false, Engine::Othello, "key = \"vlan-mac\"\ndefault_vlan = 5\n");
+    net.send_bytes((0, 2), in_vlan(Some(30), ALL, host(1)));
+    let places = [(0, 3), (1, 2), (1, 3)];
+    assert_eq!(net.taken(), places.map(|place| (place, in_vlan(Some(30), ALL, host(1)))));
+    for vlan in [None, Some(0), Some(5)] {
+        net.send_bytes((0, 2), in_vlan(vlan, ALL, host(1)));
+        assert_eq!(net.taken(), places.map(|place| (place, frame(ALL, host(1)))), "{vlan:?}");
+    }
+    // Two tags: the outer one stays, though its VLAN has none here, so that the inner one does not become its own.
+    let mut two = in_vlan(Some(30), ALL, host(1));
+    two.splice(12..12, [0x81, 0, 0x60, 5]);
+    net.send_bytes((0, 2), two.clone());
+    assert_eq!(net.taken(), places.map(|place| (place, two.clone())));
+    net.send_bytes((0, 2), in_vlan(Some(4095), ALL, host(1)));
+    assert_eq!((net.taken(), net.drops(Reason::Malformed)), (vec![], 1));
+}
+
+#[test]
+fn vxlan_networks_have_plain_ports_and_tunnels() {
+    let more = "key = \"vxlan\"\n[[segment]]\nid = 5000\nplain = [\"s0:h1\"]\ntagged = [\"s1:h1\"]\n[[segment]]\n\
+                id = 6000\nplain = [\"s0:h2\"]\ntagged = [\"s1:h1\"]\n[[tunnel]]\nat = \"s1:h1\"\n\
+                local = \"2001:db8::1\"\nremote = \"2001:db8::7\"\nstation = \"02:00:00:00:07:07\"\n\
+                local_station = \"02:00:00:00:07:01\"\n";
+    for engine in engines() {
+        let mut net = Net::new(2, false, engine, more);
+        for (port, network) in [(2, 5000u32), (3, 6000)] {
+            net.send_bytes((0, port), frame(ALL, host(1)));
+            let [(place, packet)] = &net.taken()[..] else { panic!("one") };
+            assert_eq!(*place, (1, 2), "plain ports of another network have no part in it");
+            let udp = crate::packet::Udp::of_frame(&packet[12..]).expect("well-formed").expect("UDP");
+            assert!(udp.is_intact() && udp.port == 4789 && udp.destination.to_string() == "2001:db8::7");
+            let payload = &udp.datagram.expect("whole")[8..];
+            assert_eq!(payload[..8], [8, 0, 0, 0, 0, (network >> 8) as u8, network as u8, 0]);
+            assert_eq!(payload[8..], frame(ALL, host(1)));
+            net.flush();
+            // The other endpoint answers with addresses swapped.
+            let back = vxlan(("2001:db8::7", "2001:db8::1"), network, &frame(host(1), host(9)));
+            net.send_bytes((1, 2), back);
+            assert_eq!(net.taken(), [((0, port), frame(host(1), host(9)))]);
+        }
+        // Not for the switch, of a network that the tunnel does not have, no VXLAN at all, and of no network.
+        net.send_bytes((1, 2), vxlan(("2001:db8::7", "2001:db8::2"), 5000, &frame(host(1), host(9))));
+        net.send_bytes((1, 2), vxlan(("2001:db8::7", "2001:db8::1"), 5001, &frame(host(1), host(9))));
+        net.send_bytes((1, 2), [&ALL.0[..], &host(9).0, &[8, 6], &[0; 46]].concat());
+        net.send_bytes((1, 3), frame(ALL, host(9)));
+        assert_eq!((net.taken(), net.drops(Reason::NoKey), net.drops(Reason::WrongSegment)), (vec![], 2, 2));
+        assert_eq!(net.controller.hosts(), 4);
+    }
+}
+
+fn vxlan((source, destination): (&str, &str), network: u32, inside: &[u8]) -> Vec<u8> {
+    let [_, a, b, c] = network.to_be_bytes();
+    let payload = [&[8, 0, 0, 0, a, b, c, 0], inside].concat();
+    let packet = crate::packet::tests::Written::new(source, destination, 4789, &payload);
+    [&host(201).0[..], &host(207).0, &packet.rest()].concat()
+}
+
+#[test]
+fn ipv6_addresses_are_hosts_of_their_own() {
+    let packet = |source: &str, destination: &str, of: MacAddress, to: MacAddress| {
+        let packet = crate::packet::tests::Written::new(source, destination, 9, b"hello");
+        [&to.0[..], &of.0, &packet.rest()].concat()
+    };
+    let group = MacAddress([0x33, 0x33, 0xff, 0, 0, 1]);
+    let mut net = Net::new(3, false, Engine::Line, "key = \"ipv6\"\n");
+    // A question for an address that somebody wants to have names no sender.
+    net.send_bytes((0, 2), packet("::", "ff02::1:ff00:1", host(1), group));
+    assert_eq!(net.taken().len(), 5);
+    assert_eq!(net.controller.hosts(), 0);
+    // One station, two addresses; one of them moves.
+    for address in ["2001:db8::1", "2001:db8::2"] {
+        net.send_bytes((0, 2), packet(address, "ff02::1", host(1), group));
+    }
+    net.send_bytes((2, 2), packet("2001:db8::2", "ff02::1", host(3), group));
+    net.flush();
+    for (address, place) in [("2001:db8::1", (0, 2)), ("2001:db8::2", (2, 2))] {
+        let bytes = packet("2001:db8::9", address, host(9), host(1));
+        net.send_bytes((1, 3), bytes.clone());
+        assert_eq!(net.taken(), [(place, bytes)], "nothing in it is changed");
+    }
+    let bytes = packet("2001:db8::9", "2001:db8::3", host(9), host(1));
+    net.send_bytes((1, 3), bytes);
+    assert_eq!(net.taken(), []);
+    // Everything else goes by its MAC address, as ARP does.
+    assert_eq!(net.send((0, 2), ALL, host(1)).len(), 5);
+    net.flush();
+    assert_eq!(net.send((2, 3), host(1), host(8)), [(0, 2)]);
+    // What is no sender is dropped.
+    net.send_bytes((0, 2), packet("ff02::1", "2001:db8::2", host(1), host(3)));
+    assert_eq!((net.taken(), net.drops(Reason::Malformed)), (vec![], 1));
+}
+
+fn gtp(destination: &str, tunnel: u32, sender: MacAddress, to: MacAddress) -> Vec<u8> {
+    let payload = [&[0x30, if tunnel == 0 { 1 } else { 255 }, 0, 4][..], &tunnel.to_be_bytes(), b"data"].concat();
+    let packet = crate::packet::tests::Written::new("192.0.2.99", destination, 2152, &payload);
+    [&to.0[..], &sender.0, &packet.rest()].concat()
+}
+
+#[test]
+fn gtp_tunnels_of_one_address_end_at_many_ports() {
+    let gateway = host(100);
+    let more = "key = \"gtp\"\n[[host]]\naddress = \"4711/192.0.2.1\"\nat = \"s1:h1\"\n[[host]]\n\
+                address = \"4712/192.0.2.1\"\nat = \"s2:h2\"\n";
+    for engine in engines() {
+        let mut net = Net::new(3, false, engine, more);
+        for (tunnel, place) in [(4711, (1, 2)), (4712, (2, 3))] {
+            let packet = gtp("192.0.2.1", tunnel, host(1), gateway);
+            net.send_bytes((0, 2), packet.clone());
+            assert_eq!(net.taken(), [(place, packet)]);
+        }
+        for (destination, tunnel) in [("192.0.2.1", 4713), ("192.0.2.2", 4711)] {
+            net.send_bytes((0, 2), gtp(destination, tunnel, host(1), gateway));
+            assert_eq!(net.taken(), [], "an unknown tunnel");
+        }
+        // Stations are learned. Messages about paths, and ARP, go by them.
+        net.flush();
+        let echo = gtp("192.0.2.99", 0, gateway, host(1));
+        net.send_bytes((1, 2), echo.clone());
+        assert_eq!(net.taken(), [((0, 2), echo)]);
+        net.flush();
+        assert_eq!(net.controller.hosts(), 4, "two tunnels, two stations");
+        // Only the controller's file has tunnels.
+        let claim = Key::Gtp { tunnel: 4711, address: "192.0.2.1".parse().expect("an address") };
+        net.tell(0, &ToController::Heard { port: 2, source: claim });
+        assert_eq!(net.controller.counters().refused, 1);
+        // Fragments do not tell their tunnel, and neither do headers that end early.
+        for (at, bytes, reason) in [
+            (6, [0x20, 0], Reason::Fragment),
+            (20 + 8, [0x50, 255], Reason::Malformed),
+            (20 + 10, [9, 0], Reason::Malformed),
+        ] {
+            let mut packet = gtp("192.0.2.1", 4711, host(1), gateway);
+            packet[14 + at..16 + at].copy_from_slice(&bytes);
+            net.send_bytes((0, 2), packet);
+            assert_eq!(net.taken(), []);
+            assert!(net.drops(reason) > 0, "{reason:?}");
+        }
+    }
+}
+
+#[test]
+fn remembered_hosts_are_of_the_key() {
+    let mut net = Net::new(2, false, Engine::Othello, "key = \"vlan-mac\"\n");
+    let text = "02:00:00:00:00:01 s0:h1\n7/02:00:00:00:00:01 s0:h1\n";
+    assert_eq!(net.controller.remember(text), Ok(1));
 }
 
 /// All kinds of events in any order, on a ring, while messages are lost. After the last event, frames for a host reach

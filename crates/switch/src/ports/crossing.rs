@@ -193,7 +193,7 @@ mod tests {
         switch.set_table(KEY, control.query());
         let trunk = Role::Trunk { floods: true };
         let roles = (0..PORTS).map(|port| if port == 5 { trunk } else { Role::Host }).collect();
-        switch.set_plan(Plan { epoch: 1, hop_limit: 4, roles });
+        switch.set_plan(Plan { epoch: 1, hop_limit: 4, roles, ..Plan::default() });
         switch
     }
 

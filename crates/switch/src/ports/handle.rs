@@ -8,7 +8,8 @@ use byname_wire::NameHashKey;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::crossing::{CrossingStatus, owner};
-use crate::frame::TAG_BYTES;
+use crate::frame::trunk_bytes;
+use crate::key::KeyKind;
 use crate::switch::{Plan, PortCounters, Report, Role};
 
 const COMMANDS_MAX: usize = 64;
@@ -94,18 +95,19 @@ struct Line {
 /// Commands to a switch's threads.
 #[derive(Clone)]
 pub struct SwitchHandle {
+    kind: KeyKind,
     lines: Vec<Line>,
 }
 
 impl SwitchHandle {
     /// A handle to the threads that these wake, and the end of each thread's commands.
-    pub(super) fn new(wakers: &[LoopWaker]) -> (Self, Vec<Receiver<Command>>) {
+    pub(super) fn new(wakers: &[LoopWaker], kind: KeyKind) -> (Self, Vec<Receiver<Command>>) {
         let line = |waker: &LoopWaker| {
             let (commands, receiver) = bounded(COMMANDS_MAX);
             (Line { commands, waker: waker.clone() }, receiver)
         };
         let (lines, receivers) = wakers.iter().map(line).unzip();
-        (SwitchHandle { lines }, receivers)
+        (SwitchHandle { kind, lines }, receivers)
     }
 
     fn send_all(&self, mut command: impl FnMut() -> Command) {
@@ -135,7 +137,7 @@ impl SwitchHandle {
     pub fn set_plan(&self, plan: Plan) {
         self.send_all(|| Command::Plan(plan.clone()));
         if let Some(status) = self.status() {
-            warn_of_mtus(&status.ports);
+            warn_of_mtus(&status.ports, trunk_bytes(self.kind));
         }
     }
 
@@ -181,17 +183,17 @@ fn whole(mut parts: Vec<Part>) -> Option<SwitchStatus> {
 }
 
 /// Warns if a link between switches cannot take the longest frames of hosts with a tag.
-fn warn_of_mtus(ports: &[SwitchPortStatus]) {
+fn warn_of_mtus(ports: &[SwitchPortStatus], more: usize) {
     let hosts = ports.iter().filter(|port| port.role == Role::Host).filter_map(|port| port.mtu).max();
     let Some(hosts) = hosts else { return };
     for port in ports.iter().filter(|port| matches!(port.role, Role::Trunk { .. })) {
-        if port.mtu.is_some_and(|mtu| mtu < hosts + TAG_BYTES) {
+        if port.mtu.is_some_and(|mtu| mtu < hosts + more) {
             tracing::warn!(
-                "{} leads to another switch, and its MTU is not {TAG_BYTES} above that of hosts' ports: the longest \
+                "{} leads to another switch, and its MTU is not {more} above that of hosts' ports: the longest \
                  frames are dropped; `ip link set {} mtu {}` at both ends helps",
                 port.interface,
                 port.interface,
-                hosts + TAG_BYTES
+                hosts + more
             );
         }
     }

@@ -19,6 +19,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::frame::Arrived;
+use crate::key::KeyKind;
 use crate::switch::{Reason, Sent, Switch};
 use byname_forward::Ticks;
 use crossbeam_channel::Receiver;
@@ -43,7 +44,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 const SEND_AGAIN: Duration = Duration::from_millis(1);
 const WAKER_TOKEN: Token = Token(usize::MAX);
 
-/// Starts `threads` threads, but no more than there are ports. Port `i` belongs to thread `i % threads`. Each thread
+/// Starts a switch that forwards by this kind of key. It has `threads` threads, but no more than there are ports. Port `i` belongs to thread `i % threads`. Each thread
 /// has its own copy of `events`, which must not block, and returns false if there is no room now.
 ///
 /// # Errors
@@ -52,6 +53,7 @@ const WAKER_TOKEN: Token = Token(usize::MAX);
 /// # Panics
 /// If there are more than [`PORTS_MAX`](crate::switch::PORTS_MAX) ports.
 pub fn start(
+    kind: KeyKind,
     ports: Vec<SwitchPort>,
     threads: usize,
     events: impl FnMut(SwitchEvent) -> bool + Clone + Send + 'static,
@@ -65,14 +67,14 @@ pub fn start(
     for (number, port) in ports.into_iter().enumerate() {
         shares[owner(number, threads)][number] = Some(port);
     }
-    let (handle, receivers) = SwitchHandle::new(&wakers);
+    let (handle, receivers) = SwitchHandle::new(&wakers, kind);
     let mut running = Vec::with_capacity(threads);
     let parts = polls.into_iter().zip(wakers).zip(crossings.into_iter().zip(shares)).zip(receivers);
     for (thread, (((poll, waker), (crossing, ports)), commands)) in parts.enumerate() {
         let switch_loop = SwitchLoop {
             poll,
             waker,
-            switch: Switch::new(count),
+            switch: Switch::with_key(kind, count),
             told: vec![None; count],
             outlets: Outlets { ports, crossing },
             commands,

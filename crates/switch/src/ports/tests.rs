@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::process::Command as Process;
 use std::sync::mpsc;
 
+use crate::key::{Key, KeyKind};
 use crate::switch::{CHECK_BITS, ENTRY_BITS, Plan, Report, Role, check};
 use byname_lookup::flat::othello::{Options, Othello};
 use byname_lookup::{Change, Control, EntryId};
@@ -57,10 +58,15 @@ struct Bench {
 impl Bench {
     /// A switch whose two ports are for hosts, and two stations.
     fn new(threads: usize) -> Self {
+        Bench::with_keys(threads, KeyKind::Mac, STATIONS.map(Key::Mac))
+    }
+
+    /// A switch that has such a key at each of its ports.
+    fn with_keys(threads: usize, kind: KeyKind, keys: [Key; 2]) -> Self {
         let ports = ["port-a", "port-b"].map(|name| port(name).expect("the interface is there"));
         let (sender, events) = mpsc::channel();
         let told = move |event| sender.send(event).is_ok();
-        let (handle, threads) = start(ports.into(), threads, told).expect("starts");
+        let (handle, threads) = start(kind, ports.into(), threads, told).expect("starts");
         let ring = RingConfig {
             frames: Frames::All,
             paths: Vec::new(),
@@ -84,12 +90,14 @@ impl Bench {
         let options = Options { entry_bits: ENTRY_BITS + CHECK_BITS, ..Options::default() };
         let mut control = Othello::new(options).expect("a little memory");
         let set = |port: u32| {
-            let digest = KEY.digest_bytes(&STATIONS[port as usize].0);
+            let mut name = Vec::new();
+            keys[port as usize].write(kind, &mut name);
+            let digest = KEY.digest_bytes(&name);
             Change::Set(digest, check().stored(digest, EntryId(port)).expect("eight bits"))
         };
         control.apply(&[set(0), set(1)]).expect("few names");
         bench.handle.set_table(KEY, control.query());
-        bench.handle.set_plan(Plan { epoch: 1, hop_limit: 4, roles: vec![Role::Host; 2] });
+        bench.handle.set_plan(Plan { epoch: 1, hop_limit: 4, roles: vec![Role::Host; 2], ..Plan::default() });
         bench
     }
 
@@ -198,7 +206,7 @@ fn unknown_stations_are_reported_and_not_flooded_to() {
         let mut bench = Bench::new(threads);
         let stranger = MacAddress([2, 0, 0, 0, 0, 9]);
         bench.send(0, &header(stranger, stranger, &[0x88, 0xb6]), &[0; 46]);
-        let report = Report { port: 0, source: stranger };
+        let report = Report { port: 0, source: Key::Mac(stranger) };
         while bench.event() != SwitchEvent::Heard(report) {}
         let dropped =
             |bench: &Bench| bench.handle.status().expect("it runs").ports[0].counters.drops[Reason::UnknownDestination];
@@ -210,6 +218,27 @@ fn unknown_stations_are_reported_and_not_flooded_to() {
         bench.stations[1].receive(usize::MAX, |arrivals| {
             assert!(arrivals.iter().all(|arrival| arrival.bytes[6..12] != stranger.0), "it went to the other station");
         });
+    }
+}
+
+/// GTP-U packets cross as they are, by the tunnel and not by the station that they are for.
+#[test]
+fn tunnels_lead_to_their_port() {
+    if !cables() {
+        return;
+    }
+    let tunnel = |tunnel, address: &str| Key::Gtp { tunnel, address: address.parse().expect("an address") };
+    let mut bench = Bench::with_keys(1, KeyKind::Gtp, [tunnel(11, "192.0.2.1"), tunnel(12, "2001:db8::1")]);
+    let [a, b] = STATIONS;
+    let gateway = MacAddress([2, 0, 0, 0, 0, 3]);
+    for (from, source, destination, number) in
+        [(0, "2001:db8::9", "2001:db8::1", 12u32), (1, "192.0.2.9", "192.0.2.1", 11)]
+    {
+        let message = [&[0x30, 255, 0, 4][..], &number.to_be_bytes(), b"data"].concat();
+        let rest = crate::packet::tests::Written::new(source, destination, 2152, &message).rest();
+        let header = header(gateway, [a, b][from], &[]);
+        bench.send(from, &header, &rest);
+        assert_eq!(bench.receive(1 - from), [&header[..], &rest].concat());
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use crate::control::message::{ToController, ToSwitch};
 use crate::control::session::{Greeting, Hello, Seals, Secret, Session, SessionError, Welcome, read_frame};
 use crate::control::{Agent, ControllerAddress, SwitchConfig, Told};
+use crate::key::KeyKind;
 use crate::ports::{SwitchEvent, SwitchHandle};
 
 use super::stream::Stream;
@@ -57,6 +58,7 @@ struct Live {
 
 /// State of the agent's thread.
 pub struct AgentTask {
+    key: KeyKind,
     name: String,
     ports: Vec<String>,
     controller: ControllerAddress,
@@ -84,6 +86,7 @@ impl AgentTask {
         events: SyncSender<AgentEvent>,
     ) -> Self {
         AgentTask {
+            key: config.key,
             name: config.name.clone(),
             ports: config.ports.clone(),
             controller: config.controller.clone(),
@@ -127,7 +130,7 @@ impl AgentTask {
 
     fn connect(&mut self) -> Result<Live, SessionError> {
         let mut stream = Stream::connect(&self.controller)?;
-        let hello = Hello { name: self.name.clone(), ports: self.ports.clone() };
+        let hello = Hello { key: self.key, name: self.name.clone(), ports: self.ports.clone() };
         let (greeting, framed) = Greeting::new(&self.secret, &hello)?;
         stream.write_all(&framed)?;
         let message = read_frame(&mut stream).map_err(|error| match error {

@@ -315,7 +315,7 @@ impl Task {
         let accepted = known.ok_or_else(|| format!("there is no \"{name}\" among its `switches`"));
         let accepted = accepted.and_then(|switch| {
             let writer = Writer::start(&stream).map_err(|error| error.to_string())?;
-            self.controller.connect(switch, hello.ports, table_key).map(|()| (switch, writer))
+            self.controller.connect(switch, hello.key, hello.ports, table_key).map(|()| (switch, writer))
         });
         match accepted {
             Ok((switch, writer)) => {

@@ -5,6 +5,7 @@ use byname_lookup::{Change, Control};
 use byname_wire::MacAddress;
 
 use super::*;
+use crate::key::Key;
 
 const KEY: NameHashKey = NameHashKey::new([3, 4]);
 const ALL: MacAddress = MacAddress([0xff; 6]);
@@ -19,7 +20,7 @@ fn host(number: u8) -> MacAddress {
 
 fn plan() -> Plan {
     let roles = vec![Role::Host, Role::Host, Role::Trunk { floods: true }, Role::Trunk { floods: false }];
-    Plan { epoch: EPOCH, hop_limit: 3, roles }
+    Plan { epoch: EPOCH, hop_limit: 3, roles, ..Plan::default() }
 }
 
 fn set(number: u8, port: u8) -> Change<Digest> {
@@ -75,7 +76,11 @@ impl Bench {
     }
 
     fn reports(&mut self) -> Vec<(usize, MacAddress)> {
-        self.switch.take_reports().map(|report| (report.port, report.source)).collect()
+        let mac = |report: Report| match report.source {
+            Key::Mac(address) => (report.port, address),
+            other => panic!("{other}"),
+        };
+        self.switch.take_reports().map(mac).collect()
     }
 }
 
@@ -229,9 +234,9 @@ fn nothing_is_forwarded_before_the_controller_says_how() {
     assert_eq!(forward(&mut switch), 0);
     assert_eq!(switch.counters()[0].drops[Reason::Closed], 1);
     // A plan for fewer ports than the switch has, and one for more.
-    switch.set_plan(Plan { epoch: 1, hop_limit: 1, roles: vec![Role::Host] });
+    switch.set_plan(Plan { epoch: 1, hop_limit: 1, roles: vec![Role::Host], ..Plan::default() });
     assert_eq!((switch.roles().len(), forward(&mut switch)), (2, 0));
-    switch.set_plan(Plan { epoch: 1, hop_limit: 1, roles: vec![Role::Host; 9] });
+    switch.set_plan(Plan { epoch: 1, hop_limit: 1, roles: vec![Role::Host; 9], ..Plan::default() });
     assert_eq!((switch.roles().len(), forward(&mut switch)), (2, 1));
     assert_eq!(switch.take_reports().count(), 0, "without a table everybody is unknown");
 }

@@ -7,20 +7,32 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use byname_switch::frame::trunk_bytes;
+use byname_switch::key::KeyKind;
 use serde_json::Value;
 
 use crate::demo::PATIENCE;
 use crate::demo::namespace::Namespace;
 
-/// MTU of links between switches: the 1500 of hosts, and a tag.
-const TRUNK_MTU: usize = 1504;
+/// MTU of hosts.
+const HOST_MTU: usize = 1500;
+/// The port whose hosts are in another VLAN than all others. With the key `vxlan`, an endpoint of two networks is there.
+pub const OTHER_SEGMENT: &str = "s1-h2";
+/// Number of the host there.
+pub const GUEST: u8 = 4;
+/// The VLAN or network of all others, and that of the guest.
+const SEGMENT: u32 = 7;
+const GUEST_SEGMENT: u32 = 8;
+/// MAC address of the switch towards the endpoint.
+const TUNNEL_STATION: &str = "02:00:00:00:01:01";
 
 /// A host: a namespace with one interface, `eth0`, while it is plugged in.
 pub struct Host {
     pub name: &'static str,
     pub namespace: Namespace,
-    /// The IP address and the MAC address stay the same when the host moves.
+    /// The IP address, its prefix, and the MAC address stay the same when the host moves.
     pub address: String,
+    prefix: &'static str,
     station: String,
     /// The port where the host is plugged in.
     at: Option<&'static str>,
@@ -34,29 +46,32 @@ pub struct Fabric {
     controller: Option<Child>,
     /// Threads of each switch.
     threads: u16,
+    key: KeyKind,
 }
 
 impl Fabric {
     /// Starts three switches in a ring, each with two ports for hosts (`s1-h1`, `s1-h2`), and a controller.
-    pub fn start(threads: u16) -> anyhow::Result<Self> {
+    pub fn start(threads: u16, key: KeyKind) -> anyhow::Result<Self> {
         let namespace = Namespace::new()?;
         let folder = std::env::temp_dir().join(format!("byname-switch-{}", std::process::id()));
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        let mut fabric = Fabric { folder, namespace, switches: Vec::new(), controller: None, threads };
+        let mut fabric = Fabric { folder, namespace, switches: Vec::new(), controller: None, threads, key };
         let ring = [("s1", "s2"), ("s2", "s3"), ("s3", "s1")];
         for (a, b) in ring {
-            fabric.cable(&format!("{a}-{b}"), &format!("{b}-{a}"), TRUNK_MTU)?;
+            fabric.cable(&format!("{a}-{b}"), &format!("{b}-{a}"), HOST_MTU + trunk_bytes(key))?;
         }
         for (switch, _) in ring {
             for port in ["h1", "h2"] {
-                fabric.cable(&format!("{switch}-{port}"), &format!("{switch}-{port}-end"), 1500)?;
+                fabric.cable(&format!("{switch}-{port}"), &format!("{switch}-{port}-end"), HOST_MTU)?;
             }
         }
         let link = |(a, b): &(&str, &str)| format!("[[link]]\nends = [\"{a}:{a}-{b}\", \"{b}:{b}-{a}\"]\n");
         let links: String = ring.iter().map(link).collect();
         let listen = format!("listen = [\"unix://{}\"]\n", fabric.path("controller.sock").display());
         let network = format!(
-            "{listen}hosts_file = \"hosts.txt\"\nswitches = [\"s1\", \"s2\", \"s3\"]\nlog.level = \"error\"\n{links}"
+            "{listen}hosts_file = \"hosts.txt\"\nswitches = [\"s1\", \"s2\", \"s3\"]\nlog.level = \"error\"\nkey = \"{key}\"\n\
+             {}{links}",
+            segments(key)
         );
         std::fs::write(fabric.path("network.toml"), network)?;
         fabric.start_controller()?;
@@ -106,10 +121,11 @@ impl Fabric {
         let ports = ["h1", "h2", others[0], others[1]].map(|port| format!("\"{name}-{port}\""));
         let config = format!(
             "name = \"{name}\"\ncontroller = \"unix://{}\"\nports = [{}]\nstatus = \"{name}.sock\"\nthreads = {}\n\
-             log.level = \"error\"\n",
+             key = \"{}\"\nlog.level = \"error\"\n",
             self.path("controller.sock").display(),
             ports.join(", "),
-            self.threads
+            self.threads,
+            self.key
         );
         let path = self.path(&format!("{name}.toml"));
         std::fs::write(&path, config)?;
@@ -161,8 +177,11 @@ impl Fabric {
         // The host announces its address when it is plugged in, so that the switches learn its place at once.
         let notify = ["-c", "echo 1 > /proc/sys/net/ipv4/conf/all/arp_notify"];
         namespace.command("sh").args(notify).status().context("cannot run sh")?;
-        let (address, station) = (format!("10.0.0.{number}"), format!("02:00:00:00:00:{number:02x}"));
-        Ok(Host { name, namespace, address, station, at: None })
+        let (address, prefix) = match self.key {
+            KeyKind::Ipv6 => (format!("fd00::{number}"), "64 nodad"),
+            _ => (format!("10.0.0.{number}"), "24"),
+        };
+        Ok(Host { name, namespace, address, prefix, station: station(number), at: None })
     }
 
     /// Plugs a host in at a free port, and unplugs it from its old one.
@@ -176,10 +195,68 @@ impl Fabric {
         self.namespace.run(&format!("ip link set dev {port}-end gso_max_segs 1"))?;
         self.namespace.run(&format!("ip link set dev {port}-end netns {process} name eth0"))?;
         host.namespace.run(&format!("ip link set eth0 address {}", host.station))?;
-        host.namespace.run(&format!("ip address add {}/24 dev eth0", host.address))?;
+        host.namespace.run(&format!("ip address add dev eth0 {}/{}", host.address, host.prefix))?;
         host.namespace.run("ip link set eth0 up")?;
+        if self.key == KeyKind::Ipv6 {
+            // Systems announce an IPv6 address after a second. A question for one that nobody has tells it at once.
+            let _ = host.namespace.run("ping -c 1 -W 0.1 fd00::ffff");
+        }
         host.at = Some(port);
         Ok(())
+    }
+}
+
+/// All ports of hosts in one VLAN or network, except for one. With the key `vxlan`, an endpoint of both is there.
+fn segments(key: KeyKind) -> String {
+    if !key.has_segments() {
+        return String::new();
+    }
+    let ports = ["s1", "s2", "s3"].into_iter().flat_map(|switch| ["h1", "h2"].map(|port| format!("{switch}-{port}")));
+    let ports = ports.filter(|port| port != OTHER_SEGMENT).map(|port| format!("\"{}:{port}\"", &port[..2]));
+    let plain = ports.collect::<Vec<_>>().join(", ");
+    let other = format!("\"s1:{OTHER_SEGMENT}\"");
+    if key == KeyKind::VlanMac {
+        return format!(
+            "[[segment]]\nid = {SEGMENT}\nplain = [{plain}]\n[[segment]]\nid = {GUEST_SEGMENT}\nplain = [{other}]\n"
+        );
+    }
+    format!(
+        "[[segment]]\nid = {SEGMENT}\nplain = [{plain}]\ntagged = [{other}]\n[[segment]]\nid = {GUEST_SEGMENT}\n\
+         tagged = [{other}]\n[[tunnel]]\nat = {other}\nlocal = \"192.0.2.1\"\nlocal_station = \"{TUNNEL_STATION}\"\n\
+         remote = \"192.0.2.7\"\nstation = \"{}\"\n",
+        station(GUEST)
+    )
+}
+
+/// MAC address of a host.
+fn station(number: u8) -> String {
+    format!("02:00:00:00:00:{number:02x}")
+}
+
+impl Host {
+    /// Makes the host a VXLAN endpoint of the system's own: its IP address is that of an interface in the network of all
+    /// others, or in its own one.
+    pub fn tunnel(&self, is_guest: bool) -> anyhow::Result<()> {
+        let network = if is_guest { GUEST_SEGMENT } else { SEGMENT };
+        for line in [
+            "ip address flush dev eth0".to_owned(),
+            "ip address add 192.0.2.7/24 dev eth0".to_owned(),
+            // The switch answers no questions for its address.
+            format!("ip neighbour replace 192.0.2.1 lladdr {TUNNEL_STATION} dev eth0"),
+            format!(
+                "ip link add inside mtu 1450 type vxlan id {network} local 192.0.2.7 remote 192.0.2.1 dstport 4789 dev eth0"
+            ),
+            "ip link set inside up".to_owned(),
+            format!("ip address add {}/{} dev inside", self.address, self.prefix),
+        ] {
+            self.namespace.run(&line)?;
+        }
+        Ok(())
+    }
+
+    /// Removes what [`Host::tunnel`] has made.
+    pub fn end_tunnel(&self) -> anyhow::Result<()> {
+        self.namespace.run("ip link delete inside").map(drop)
     }
 }
 

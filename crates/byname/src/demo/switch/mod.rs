@@ -10,7 +10,8 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 
 use super::namespace::Namespace;
-use fabric::{Fabric, Host};
+use byname_switch::key::KeyKind;
+use fabric::{Fabric, GUEST, Host, OTHER_SEGMENT};
 
 /// Explains why no namespace could be created.
 const NEEDS_ROOT: &str = "this demo creates network namespaces and virtual cables, and needs root for that: \
@@ -19,14 +20,17 @@ const NEEDS_ROOT: &str = "this demo creates network namespaces and virtual cable
 const TRAFFIC_SECONDS: u64 = 6;
 const MOVE_AFTER: Duration = Duration::from_millis(1500);
 
-/// Runs the demonstration. Each switch has so many threads.
-pub fn run(threads: u16) -> anyhow::Result<()> {
+/// Runs the demonstration. Each switch has so many threads, and forwards by a kind of key.
+pub fn run(threads: u16, key: KeyKind) -> anyhow::Result<()> {
     // Check rights first: a missing program does not matter to a user who may not run this demo.
     Namespace::new().context(NEEDS_ROOT)?;
     require("ip", "iproute2")?;
     require("ping", "iputils-ping")?;
-    let mut fabric = Fabric::start(threads)?;
+    let mut fabric = Fabric::start(threads, key)?;
     println!("Three switches in a ring, each a process, and their controller: s1 - s2 - s3 - s1.");
+    if key != KeyKind::Mac {
+        println!("They forward by the key \"{key}\".");
+    }
     if threads > 1 {
         println!("Each switch has {threads} threads.");
     }
@@ -39,6 +43,9 @@ pub fn run(threads: u16) -> anyhow::Result<()> {
     println!("\nThe controller knows no hosts yet: it learns them from their first frames.");
     for (from, to) in [(&ann, &bob), (&bob, &eve), (&eve, &ann)] {
         ping(from, to)?;
+    }
+    if key.has_segments() {
+        apart(&fabric, &ann, key)?;
     }
     println!("\nbob moves from s2 to s3 while ann pings him. Then he moves back while ann sends him TCP.");
     let pings = background(&ann, &format!("ping -i 0.05 -c 80 -W 1 {}", bob.address))?;
@@ -63,6 +70,26 @@ pub fn run(threads: u16) -> anyhow::Result<()> {
     for switch in ["s1", "s2", "s3"] {
         print!("{}", fabric.show(switch, &[])?);
     }
+    Ok(())
+}
+
+/// Checks that a host in another VLAN or network is not reached, though its IP address is of the same subnet. With the key
+/// `vxlan`, the host is an endpoint of the system's own, and is reached in the network of all others.
+fn apart(fabric: &Fabric, ann: &Host, key: KeyKind) -> anyhow::Result<()> {
+    let mut guest = fabric.host("guest", GUEST)?;
+    fabric.plug(&mut guest, OTHER_SEGMENT)?;
+    if key == KeyKind::Vxlan {
+        println!("guest is at port {OTHER_SEGMENT}, and writes VXLAN headers itself, with an interface of its system.");
+        guest.tunnel(false)?;
+        ping(&guest, ann)?;
+        ping(ann, &guest)?;
+        guest.end_tunnel()?;
+        guest.tunnel(true)?;
+    }
+    if guest.namespace.run(&format!("ping -c 2 -i 0.2 -W 1 {}", ann.address)).is_ok() {
+        bail!("a host in another segment is reached");
+    }
+    println!("  guest ({}) is at port {OTHER_SEGMENT}, in another segment: it reaches nobody", guest.address);
     Ok(())
 }
 

@@ -35,6 +35,9 @@ pub struct Source<'a> {
     read: &'a dyn Fn(Digest) -> Result<Vec<u8>, String>,
 }
 
+/// Takes the key and the value of a row.
+type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), String> + 'a;
+
 /// What was made.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Made {
@@ -70,7 +73,7 @@ impl<'a> Source<'a> {
     }
 
     /// Calls `each` with the key and the value of each row, sorted by key.
-    fn each(&self, each: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), String>) -> Result<(), String> {
+    fn each(&self, each: &mut Each<'_>) -> Result<(), String> {
         let mut changes = self.changes.iter().peekable();
         for listed in &self.manifest.chunks {
             let mut rows = Rows::new();
@@ -140,7 +143,7 @@ impl Numbers {
         let new: Vec<_> = texts.iter().filter(|text| !known.contains(text)).cloned().collect();
         let texts = match before.len() + new.len() {
             0 => vec![crate::intent::built::groups().to_string().into_bytes().into()],
-            ..=GROUPS_MAX => [before, &new].concat(),
+            1..=GROUPS_MAX => [before, &new].concat(),
             // Groups that are gone give up their numbers.
             _ => texts,
         };

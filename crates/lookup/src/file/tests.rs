@@ -155,3 +155,36 @@ fn forged_headers_lead_nowhere_else() {
         assert!(matches!(read, Err(FileError::Malformed { .. })), "{at} {forged:x}: {read:?}");
     }
 }
+
+#[test]
+fn a_file_without_its_secret_is_no_table_and_with_it_the_same() {
+    use super::secret::Secret;
+    let folder = Folder::new("secret");
+    let path = folder.file();
+    let key = NameHashKey::with_function(HashFunction::SipHash24, [0x1122_3344_5566_7788, 9]);
+    let mut file = TableWriter::create(&path, Kind::Compact, &key).expect("created");
+    file.bytes(1, b"a section").expect("written");
+    file.finish().expect("written");
+    let whole = std::fs::read(&path).expect("read");
+    let mut blank = whole.clone();
+    let secret = Secret::take(&mut blank).expect("a table");
+    assert!(secret.key().expect("a function") == key && Secret::new(*secret.bytes()) == secret);
+    // Nothing of the key is left, and nothing that depends on it: another key leaves the same bytes.
+    let other = NameHashKey::with_function(HashFunction::SipHash24, [5, 6]);
+    let mut file = TableWriter::create(&path, Kind::Compact, &other).expect("created");
+    file.bytes(1, b"a section").expect("written");
+    file.finish().expect("written");
+    let mut others = std::fs::read(&path).expect("read");
+    assert!(others != whole);
+    Secret::take(&mut others).expect("a table");
+    assert_eq!(others, blank);
+    std::fs::write(&path, &blank).expect("written");
+    assert!(TableFile::open(&path, Kind::Compact, Opening::default()).is_err());
+    secret.put(&mut blank).expect("a table");
+    assert_eq!(blank, whole);
+    for mut foreign in [vec![], whole[..PAGE - 1].to_vec(), vec![0; PAGE]] {
+        assert!(matches!(Secret::take(&mut foreign), Err(FileError::Foreign)));
+        assert!(matches!(secret.put(&mut foreign), Err(FileError::Foreign)));
+    }
+    assert_eq!(format!("{secret:?}"), "Secret");
+}

@@ -74,14 +74,14 @@ try_the_version_of_before
 say "upgrade"
 change --upgrade "$work/new.rpm" || fail "cannot upgrade the package"
 told=$(told_systemd)
-[[ $told == $'daemon-reload\nreload-or-try-restart byname' ]] || fail "systemd is told: $told"
+[[ $told == $'daemon-reload\nreload-or-try-restart byname\ntry-restart byname-agent' ]] || fail "systemd is told: $told"
 [[ $(rpm --dbpath "$work/rpm" --query byname) == "byname-$version-1.$(uname -m)" ]] || fail "not one version is installed"
 try_the_upgraded_version
 
 say "remove"
 change --erase byname || fail "cannot remove the package"
 told=$(told_systemd)
-[[ $told == "disable --now byname" ]] || fail "systemd is told: $told"
+[[ $told == "disable --now byname byname-agent" ]] || fail "systemd is told: $told"
 [[ ! -e /usr/bin/byname && ! -e $unit ]] || fail "the program is still there"
 [[ -e /etc/byname/byname.toml.rpmsave && -d /var/lib/byname ]] || fail "the changed configuration or the state is lost"
 say "good: byname $version"

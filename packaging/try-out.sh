@@ -9,6 +9,7 @@ version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)
 # An earlier version, as long as this one: the program has it in its bytes.
 old_version=$(tr 1-9 0 <<<"$version")
 unit=/usr/lib/systemd/system/byname.service
+agent_unit=/usr/lib/systemd/system/byname-agent.service
 work=$(mktemp -d)
 router= server= fetching=
 
@@ -53,6 +54,7 @@ make_program_of_before() {
 check_installed_files() {
   local shell
   byname check /etc/byname/byname.toml >/dev/null || fail "the configuration is not good"
+  [[ -e $agent_unit && ! -e /etc/byname/agent.env ]] || fail "the agent's unit is not there, or it could start by itself"
   [[ -e $1 ]] || fail "there is no manual page"
   [[ -s /usr/share/byname/grafana.json && -s /usr/share/byname/alerts.yml ]] || fail "there is no dashboard, or no alerts"
   bash -n /usr/share/bash-completion/completions/byname || fail "the completions are no script"
@@ -63,7 +65,7 @@ check_installed_files() {
   done
   if command -v systemd-analyze >/dev/null; then
     # `man` may be missing, and its pages with it.
-    systemd-analyze verify --man=no $unit || fail "the unit is not good"
+    systemd-analyze verify --man=no $unit "$agent_unit" || fail "a unit is not good"
   fi
 }
 

@@ -296,6 +296,18 @@ fn routers_follow_the_intent_and_a_link_that_fails() {
     etcd.load(&shown);
     assert_eq!(etcd.fleet("show"), shown);
 
+    // Steps: each is written when all nodes have the one before, and none when one has not.
+    let said = etcd.load("group set w r1 to-r3:1\nwait\nroute add /w w\n");
+    assert_eq!(said.matches("3 of 3 live nodes have it").count(), 2, "{said}");
+    etcd.load("route remove /w\ngroup remove w r1\n");
+    fleet.agents[2].signal("-STOP");
+    let file = etcd.file("route add /w to-2\nwait\nroute remove /w\n");
+    let done = etcd.try_fleet(&format!("--patience 1 load {}", file.display()));
+    assert!(done.code == 1 && done.stderr.contains("the step after `wait` was not written"), "{}", done.stderr);
+    fleet.agents[2].signal("-CONT");
+    etcd.fleet("route remove /w");
+    assert_eq!(etcd.fleet("show"), shown);
+
     // Mistakes are explained, and change nothing.
     for (line, code, part) in [
         ("route add /x no-such", 6, "no node has a group no-such"),

@@ -14,6 +14,7 @@ use byname_gribi::core::{Ack, Params, Persistence};
 use byname_gribi::proto::operation::{Entry, Kind};
 use byname_gribi::proto::result::Status;
 use byname_gribi::proto::{EntryKind, FlatEntry, NextHop, PrefixEntry, TagsEntry};
+use common::authority::Authority;
 use common::{Done, PROGRAM, Router, free_port};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -344,31 +345,6 @@ fn strangers_are_kept_out() {
     });
     assert_eq!(without.code, 1, "without a certificate: {}", without.stdout);
     assert_eq!(server.run("get --server http://127.0.0.1:1").code, 1);
-}
-
-/// An authority of certificates, for TLS.
-struct Authority {
-    issuer: rcgen::CertifiedIssuer<'static, rcgen::KeyPair>,
-    pem: String,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = rcgen::CertificateParams::new(vec![]).expect("no names");
-        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        let key = rcgen::KeyPair::generate().expect("a key");
-        let issuer = rcgen::CertifiedIssuer::self_signed(params, key).expect("a certificate");
-        let pem = issuer.pem();
-        Authority { issuer, pem }
-    }
-
-    /// A certificate and its key, in PEM.
-    fn issue(&self, name: &str) -> (String, String) {
-        let key = rcgen::KeyPair::generate().expect("a key");
-        let names = vec![name.to_owned(), "127.0.0.1".to_owned()];
-        let params = rcgen::CertificateParams::new(names).expect("names");
-        (params.signed_by(&key, &self.issuer).expect("a certificate").pem(), key.serialize_pem())
-    }
 }
 
 #[test]

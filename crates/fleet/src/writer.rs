@@ -133,6 +133,7 @@ impl Writer {
     pub async fn begin(connection: Connection, space: Space, by: String, wait: Duration) -> Result<Self, WriteError> {
         let lease = connection.lease(LEASE).await?;
         let (key, begun) = (space.leader(), Instant::now());
+        let mut renewed = begun;
         loop {
             let request = TxnRequest {
                 compare: vec![Compare::created_in(key.clone(), 0)],
@@ -155,7 +156,8 @@ impl Writer {
                 return Err(WriteError::Busy { by });
             }
             tokio::time::sleep(LOOK).await;
-            if begun.elapsed() >= RENEW {
+            if renewed.elapsed() >= RENEW {
+                renewed = Instant::now();
                 lease.renew().await?;
             }
         }
@@ -208,6 +210,16 @@ impl Writer {
     /// etcd does not answer. The lease ends by itself then.
     pub async fn end(self) -> Result<(), WriteError> {
         Ok(self.lease.revoke().await?)
+    }
+
+    /// Lets others write, over another connection: for a writer whose own has failed. Otherwise its lease would end by itself,
+    /// and later still if etcd elects a leader meanwhile. A transaction whose answer was lost is made before this returns, or
+    /// never.
+    ///
+    /// # Errors
+    /// etcd does not answer.
+    pub async fn end_over(&self, connection: &Connection) -> Result<(), EtcdError> {
+        connection.revoke(self.lease.id).await
     }
 
     async fn transaction(&mut self, operations: Vec<RequestOp>) -> Result<i64, WriteError> {

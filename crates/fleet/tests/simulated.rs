@@ -6,17 +6,20 @@
 //! - Each route in a router is one that the oracle has, at this node, for one of the revisions from the one that the agent
 //!   last applied to the one that it has read. "No node ever has rules of no revision."
 //! - An agent that says that it has applied a revision has exactly the routes that the oracle has for it.
-//! - An agent that says that it has added a revision has all routes that the oracle has for it.
+//! - An agent that says that it has added a revision has all routes that the oracle has for it, and uses no others of their
+//!   prefixes.
 //! - A prefix that has routes in all of these revisions always has a route in the router.
 //! - A table is changed by deltas and loaded again, deltas become manifests, and chunks come late or never. The oracle knows
 //!   which rows each state of the table has.
 //! - An agent removes routes of the fleet only, and before the grace period is over only those that are not wanted in the last
 //!   revision that it knows to be settled.
 
+mod oracle;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use byname_fleet::agent::{Agent, Change, Event, Options, Ticket};
+use byname_fleet::agent::{Agent, Change, Event, LEFT_COST, Options, Ticket};
 use byname_fleet::intent::Attributes;
 use byname_fleet::key::{Key, Space};
 use byname_fleet::label::Label;
@@ -25,14 +28,12 @@ use byname_fleet::table::delta::{Delta, RowChange};
 use byname_fleet::table::{Digest, Rows};
 use byname_fleet::value::{Down, Group, Head, Link, Nexthop, Route, Settled, TableHead, TableKind, Value};
 use byname_wire::Name;
+use oracle::{Keys, Table};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 const NODES: [&str; 3] = ["r1", "r2", "r3"];
 const GRACE_MS: u64 = 5_000;
-
-type Keys = BTreeMap<Vec<u8>, (Vec<u8>, i64)>;
-type Table = BTreeSet<(Name, Arc<str>, u64)>;
 
 fn space() -> Space {
     Space::new(&"main".parse().unwrap())
@@ -109,7 +110,12 @@ impl Etcd {
             events.push(Event { key, value, revision });
         }
         self.history.push((keys, events));
-        self.tables.push(NODES.iter().map(|node| (*node, self.computed(node, revision))).collect());
+        self.tables.push(
+            NODES
+                .iter()
+                .map(|node| (*node, oracle::table(&self.history[revision as usize].0, node, &self.states)))
+                .collect(),
+        );
         revision
     }
 
@@ -137,47 +143,6 @@ impl Etcd {
     /// The oracle: the table of a node for a revision, from scratch. `None`: agents must hold what they have.
     fn table(&self, node: &str, revision: i64) -> Option<&Table> {
         self.tables[revision as usize][node].as_ref()
-    }
-
-    fn computed(&self, node: &str, revision: i64) -> Option<Table> {
-        let keys = &self.history[revision as usize].0;
-        let value = |key: String| keys.get(format!("/byname/main/want/{key}").as_bytes()).map(|(value, _)| &value[..]);
-        value("head".to_owned())?;
-        let mut table = Table::new();
-        let mut routes = BTreeMap::new();
-        for (key, (bytes, _)) in keys {
-            let Some(prefix) = key.strip_prefix(b"/byname/main/want/routes") else { continue };
-            let prefix: Name = std::str::from_utf8(prefix).unwrap().parse().unwrap();
-            routes.insert(prefix, Route::decode(bytes).ok()?);
-        }
-        if let Some(head) = value("tables/t/head".to_owned()) {
-            let head = TableHead::decode(head).unwrap();
-            // A delta that was lost: agents hold, unless they have been further already.
-            for sequence in head.base + 1..=head.last {
-                value(format!("tables/t/deltas/{sequence:020}"))?;
-            }
-            for (key, value) in &self.states[&head.state] {
-                let prefix = byname_wire::NameRef::new(key).unwrap().to_name();
-                routes.entry(prefix).or_insert_with(|| Route::decode(value).unwrap());
-            }
-        }
-        for (prefix, route) in routes {
-            let Some(group) = value(format!("groups/{}/{node}", route.group)) else { continue };
-            let group = Group::decode(group).unwrap();
-            let ways: Vec<_> = group
-                .nexthops
-                .iter()
-                .filter_map(|Nexthop { link, cost }| {
-                    let uri = Link::decode(value(format!("links/{node}/{link}"))?).unwrap().uri;
-                    Some((uri, *cost, value(format!("down/{node}/{link}")).is_none()))
-                })
-                .collect();
-            let any_up = ways.iter().any(|(_, _, up)| *up);
-            for (uri, cost, _) in ways.iter().filter(|(_, _, up)| *up || !any_up) {
-                table.insert((prefix.clone(), uri.as_str().into(), *cost));
-            }
-        }
-        Some(table)
     }
 }
 
@@ -525,10 +490,20 @@ fn check(node: &mut Node, etcd: &Etcd, seed: u64) {
     if node.connected && report.added > 0 && report.added == report.seen {
         let wanted = etcd.table(node.name, report.added).expect("an intent that holds agents cannot be added");
         assert!(wanted.is_subset(&has), "{context}: added, but {:?} are missing", wanted.difference(&has));
+        let keys = &etcd.history[node.agent.watch_from().map_or(report.seen, |next| next - 1) as usize].0;
+        let settled = keys.get(&space().key(&Key::Settled)).map(|(value, _)| Settled::decode(value).unwrap().revision);
+        for (prefix, uri, cost) in has.iter().filter(|_| settled < Some(report.seen)) {
+            let is_wanted = wanted.iter().any(|(of, to, _)| of == prefix && to == uri);
+            let others = wanted.iter().any(|(of, ..)| of == prefix);
+            let used = *cost < LEFT_COST && !is_wanted && others && !has_failed(keys, node.name, uri);
+            assert!(!used, "{context}: added, but {prefix} {uri} is still used");
+        }
     }
     // What was read last, by this agent or by one before it.
     let tables: Vec<&Table> = (node.base..=etcd.revision()).filter_map(|at| etcd.table(node.name, at)).collect();
-    for route in &has {
+    for (prefix, uri, cost) in &has {
+        // One that is about to go has a higher cost.
+        let route = &(prefix.clone(), uri.clone(), if *cost >= LEFT_COST { cost - LEFT_COST } else { *cost });
         assert!(tables.iter().any(|table| table.contains(route)), "{context}: {route:?} is of no revision");
     }
     if etcd.table(node.name, node.base).is_some() && !node.lost_face {
@@ -538,6 +513,16 @@ fn check(node: &mut Node, etcd: &Etcd, seed: u64) {
             assert!(!always || has_way(&has, prefix), "{context}: {prefix} has lost its last route");
         }
     }
+}
+
+/// Whether a link with this address has failed: the router does not use the face then.
+fn has_failed(keys: &Keys, node: &str, uri: &str) -> bool {
+    ["a", "b", "c"].map(label).into_iter().any(|link| {
+        let (node, link) = (label(node), link);
+        let of = keys.get(&space().key(&Key::Link { node: node.clone(), link: link.clone() }));
+        of.is_some_and(|(value, _)| Link::decode(value).unwrap().uri == uri)
+            && keys.contains_key(&space().key(&Key::Down { node, link }))
+    })
 }
 
 #[test]

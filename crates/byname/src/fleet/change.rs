@@ -160,8 +160,11 @@ struct Line {
     change: Change,
 }
 
-/// The changes in a file, or on standard input.
-pub fn from_file(file: &Path) -> anyhow::Result<Vec<Change>> {
+/// A word that is a line of its own: what follows is written when all live nodes have what was before.
+const WAIT: &str = "wait";
+
+/// The changes in a file, or on standard input, in steps: each is written when all live nodes have the one before.
+pub fn from_file(file: &Path) -> anyhow::Result<Vec<Vec<Change>>> {
     let (input, name): (Box<dyn Read>, String) = if file == Path::new("-") {
         (Box::new(io::stdin()), "standard input".to_owned())
     } else {
@@ -169,21 +172,38 @@ pub fn from_file(file: &Path) -> anyhow::Result<Vec<Change>> {
         (Box::new(opened), file.display().to_string())
     };
     let mut lines = Lines::new(input);
-    let mut changes = Vec::new();
+    let (mut steps, mut step) = (Vec::new(), Vec::new());
     while let Some((number, line)) = lines.next().with_context(|| format!("cannot read {name}"))? {
         let at = |reason: String| Failure::new(exit::USAGE, format!("{name}, line {number}: {reason}"));
         let parsed = line.and_then(|line| words(line, parse)).map_err(|error| at(error.to_string()))?;
-        changes.extend(parsed.map_err(at)?);
+        match parsed.map_err(at)? {
+            Words::Nothing => {}
+            Words::Change(change) => step.push(change),
+            Words::Wait => steps.push(std::mem::take(&mut step)),
+        }
     }
-    Ok(changes)
+    steps.push(step);
+    steps.retain(|step| !step.is_empty());
+    Ok(steps)
 }
 
-fn parse(words: &[&str]) -> Result<Option<Change>, String> {
+/// What a line of a file says.
+#[derive(Debug, PartialEq)]
+enum Words {
+    Nothing,
+    Change(Change),
+    Wait,
+}
+
+fn parse(words: &[&str]) -> Result<Words, String> {
     if words.is_empty() {
-        return Ok(None);
+        return Ok(Words::Nothing);
+    }
+    if words == [WAIT] {
+        return Ok(Words::Wait);
     }
     let line = ["byname fleet"].iter().chain(words);
-    Line::try_parse_from(line).map(|line| Some(line.change)).map_err(|error| {
+    Line::try_parse_from(line).map(|line| Words::Change(line.change)).map_err(|error| {
         let text = error.to_string();
         let text = text.strip_prefix("error: ").unwrap_or(&text);
         text.split("\n\n").next().unwrap_or_default().replace('\n', " ")
@@ -291,9 +311,24 @@ mod tests {
     use super::*;
 
     fn write(line: &str) -> Result<(String, Option<String>), String> {
-        let change = parse(&line.split(' ').collect::<Vec<_>>())?.ok_or("nothing")?;
+        let Words::Change(change) = parse(&line.split(' ').collect::<Vec<_>>())? else { return Err("none".to_owned()) };
         let Write { key, value } = change.write().map_err(|error| error.to_string())?;
         Ok((key.to_string(), value.map(|value| String::from_utf8(value).expect("JSON"))))
+    }
+
+    #[test]
+    fn a_file_has_steps() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("lines");
+        let steps = |text: &str| {
+            std::fs::write(&path, text).expect("write");
+            from_file(&path).map(|steps| steps.iter().map(Vec::len).collect::<Vec<_>>())
+        };
+        let (up, down) = ("link up r1 a\n", "link down r1 a\n");
+        assert_eq!(steps(&format!("# c\n{up}\n{down}wait\n{up}")).expect("good"), [2, 1]);
+        assert_eq!(steps("wait for all\n").expect_err("words").to_string().lines().count(), 1);
+        assert_eq!(steps(&format!("wait\n{up}wait\n\nwait\n")).expect("good"), [1]);
+        assert_eq!(steps("").expect("good"), [0; 0]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use byname_fleet::block_on;
 use byname_fleet::etcd::{Connection, Endpoints, Login};
 use byname_fleet::key::Space;
 use byname_fleet::label::Label;
-use byname_fleet::writer::{Building, Nodes, WriteError, Writer};
+use byname_fleet::writer::{Building, Nodes, Write, WriteError, Writer};
 use clap::{Args, Subcommand};
 
 use crate::exit::{self, Failure};
@@ -95,7 +95,8 @@ enum Command {
     Show,
     #[command(flatten)]
     Change(change::Change),
-    /// Make many changes at once: one on each line, such as `route add /a west`; `#` begins a comment
+    /// Make many changes at once: one on each line, such as `route add /a west`; `#` begins a comment, and after a line
+    /// `wait`, changes are made when all live nodes have those before
     Load {
         /// The file (-: standard input)
         file: PathBuf,
@@ -146,11 +147,19 @@ impl EtcdArgs {
             }
             _ => None,
         };
-        let identity_pem = match (&self.etcd_certificate, &self.etcd_key) {
+        let identity_pem: Option<(Vec<u8>, Vec<u8>)> = match (&self.etcd_certificate, &self.etcd_key) {
             (Some(certificate), Some(key)) => Some((read(certificate)?, read(key)?)),
             _ => None,
         };
         let ca_pem = self.etcd_ca.as_ref().map(read).transpose()?;
+        for (path, pem) in
+            [(&self.etcd_ca, ca_pem.as_ref()), (&self.etcd_certificate, identity_pem.as_ref().map(|(pem, _)| pem))]
+        {
+            if let (Some(path), Some(pem)) = (path, pem) {
+                let is_pem = pem.windows(27).any(|text| text == b"-----BEGIN CERTIFICATE-----");
+                anyhow::ensure!(is_pem, "{} has no certificate in PEM", path.display());
+            }
+        }
         Ok(Login { endpoints: self.etcd.clone(), user, ca_pem, identity_pem })
     }
 
@@ -189,8 +198,7 @@ async fn carry_out(args: FleetArgs, router: &crate::Connection) -> anyhow::Resul
                     let (store, connection) = (store()?, etcd.connect().await?);
                     let mut writer = Writer::begin(connection, space, who(), times.0).await?;
                     let written = write_table(&mut writer, &write, &store, times.1).await;
-                    // If this fails, the lease ends by itself.
-                    let _ = writer.end().await;
+                    end(writer, &etcd, written.is_ok()).await;
                     let (text, revision, nodes) = written?;
                     println!("{text}, revision {revision}");
                     print_nodes(&nodes);
@@ -198,28 +206,53 @@ async fn carry_out(args: FleetArgs, router: &crate::Connection) -> anyhow::Resul
                 }
             };
         }
-        Command::Change(change) => (vec![change], true),
+        Command::Change(change) => (vec![vec![change]], true),
         Command::Load { file } => (change::from_file(&file)?, false),
     };
-    let writes = changes.iter().map(change::Change::write).collect::<anyhow::Result<Vec<_>>>()?;
+    let steps = changes.iter().map(|step| step.iter().map(change::Change::write).collect());
+    let steps = steps.collect::<anyhow::Result<Vec<Vec<_>>>>()?;
     let connection = etcd.connect().await?;
     if checks {
-        for change in &changes {
+        for change in changes.iter().flatten() {
             change.check(&connection, &space).await?;
         }
     }
-    if writes.is_empty() {
+    if steps.is_empty() {
         return Ok(exit::OK);
     }
-    let count = writes.len();
     let mut writer = Writer::begin(connection, space, who(), times.0).await?;
-    let written = write(&mut writer, writes, times.1).await;
-    // If this fails, the lease ends by itself.
-    let _ = writer.end().await;
-    let (revision, nodes) = written?;
-    println!("{count} {} written, revision {revision}", if count == 1 { "change" } else { "changes" });
-    print_nodes(&nodes);
-    Ok(exit::OK)
+    let written = write_steps(&mut writer, steps, times.1).await;
+    end(writer, &etcd, !written.as_ref().is_err_and(|error| error.is::<WriteError>())).await;
+    written.map(|()| exit::OK)
+}
+
+/// Writes each step when all live nodes have the one before.
+async fn write_steps(writer: &mut Writer, steps: Vec<Vec<Write>>, patience: Duration) -> anyhow::Result<()> {
+    let count = steps.len();
+    for (number, writes) in steps.into_iter().enumerate() {
+        let changes = writes.len();
+        let revision = writer.write(writes).await?;
+        let nodes = writer.settle(revision, patience).await?;
+        println!("{changes} {} written, revision {revision}", if changes == 1 { "change" } else { "changes" });
+        print_nodes(&nodes);
+        let left = count - number - 1;
+        let is_late = left > 0 && !nodes.late.is_empty();
+        anyhow::ensure!(
+            !is_late,
+            "not all live nodes have this, so {} not written: wait longer (--patience), or load the rest later",
+            if left == 1 { "the step after `wait` was" } else { "the steps after `wait` were" }
+        );
+    }
+    Ok(())
+}
+
+/// Lets others write. If this fails, the writer's lease ends by itself.
+async fn end(writer: Writer, etcd: &EtcdArgs, is_connected: bool) {
+    if is_connected {
+        let _ = writer.end().await;
+    } else if let Ok(connection) = etcd.connect().await {
+        let _ = writer.end_over(&connection).await;
+    }
 }
 
 fn print_nodes(nodes: &Nodes) {
@@ -255,15 +288,6 @@ fn state_folder(option: &str) -> anyhow::Result<PathBuf> {
     };
     let none = || Failure::new(exit::FAILED, format!("there is no folder for byname's state: name one with {option}"));
     Ok(folders.into_iter().find(|folder| is_writable(folder)).ok_or_else(none)?)
-}
-
-async fn write(
-    writer: &mut Writer,
-    writes: Vec<byname_fleet::writer::Write>,
-    patience: Duration,
-) -> Result<(i64, Nodes), WriteError> {
-    let revision = writer.write(writes).await?;
-    Ok((revision, writer.settle(revision, patience).await?))
 }
 
 /// Who writes, for others who would like to.

@@ -1,6 +1,8 @@
 //! A separate `byname run` for each test, and commands against it.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod authority;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

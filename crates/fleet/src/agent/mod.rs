@@ -6,7 +6,8 @@
 //! The order of changes [docs/fleet.md, Changes]:
 //!
 //! 1. A face whose link has failed is suspended.
-//! 2. Routes are added, and strategies set, for all subjects.
+//! 2. Routes are added, and strategies set, for all subjects. Routes that are not wanted any more get a higher cost if others
+//!    are there ([`LEFT_COST`]), so that the next router may lose its own at any time.
 //! 3. When all routes are there, the router takes over files of tables, all of them in one change.
 //! 4. Then routes are removed, from the oldest on: when the writer has said that all live nodes have added theirs
 //!    (`want/settled`), or after a grace period.
@@ -35,6 +36,8 @@ use retry::Retry;
 pub const SUSPENDED_MS: u64 = 60_000;
 /// A suspension is renewed when it is so old, in ms.
 const RENEW_MS: u64 = 30_000;
+/// Added to the cost of a route that is about to go, so that the router uses it only if no other route is left.
+pub const LEFT_COST: u64 = 1 << 40;
 /// After so many ms without a revision that etcd has, the watch counts as lost.
 const BEHIND_MS: u64 = 3_000;
 
@@ -635,7 +638,10 @@ impl Agent {
     fn add(&mut self, now: u64, subject: Subject) {
         match &subject {
             Subject::Routes(prefix) => {
-                let (missing, left) = self.compare(prefix);
+                let (mut missing, left) = self.compare(prefix);
+                if missing.is_empty() && self.intent.settled() < self.seen {
+                    missing = self.lower(prefix);
+                }
                 if missing.is_empty() {
                     self.retries.remove(&subject);
                     if left.is_empty() {
@@ -709,13 +715,22 @@ impl Agent {
         let has = self.routes.get(prefix).unwrap_or(&empty);
         let missing = wanted.iter().filter(|(uri, attributes)| has.get(*uri) != Some(attributes));
         let left = has.keys().filter(|uri| !wanted.contains_key(*uri));
-        let register = |(uri, attributes): (&Arc<str>, &Attributes)| Change::Register {
-            prefix: prefix.clone(),
-            uri: uri.clone(),
-            attributes: *attributes,
-        };
         let unregister = |uri: &Arc<str>| Change::Unregister { prefix: prefix.clone(), uri: uri.clone() };
-        (missing.map(register).collect(), left.map(unregister).collect())
+        (missing.map(|(uri, attributes)| register(prefix, uri, *attributes)).collect(), left.map(unregister).collect())
+    }
+
+    /// Higher costs for routes that are left over beside wanted ones. Another node may remove its part of the old way at the
+    /// moment at which this one does, so no packet may take it any more when this node says that it has added.
+    fn lower(&self, prefix: &Name) -> Vec<Change> {
+        let wanted = self.intent.routes_of(prefix);
+        let Some(has) = self.routes.get(prefix).filter(|_| !wanted.is_empty()) else { return Vec::new() };
+        let is_used = |(uri, of): &(&Arc<str>, &Attributes)| {
+            !wanted.contains_key(*uri) && of.cost < LEFT_COST && !self.suspended.contains_key(*uri)
+        };
+        let lower = |(uri, of): (&Arc<str>, &Attributes)| {
+            register(prefix, uri, Attributes { cost: of.cost.saturating_add(LEFT_COST), ..*of })
+        };
+        has.iter().filter(is_used).map(lower).collect()
     }
 
     /// Notes a change that the router has made.
@@ -748,4 +763,8 @@ impl Agent {
         self.route_count = self.routes.values().map(|routes| routes.len() as u64).sum();
         self.strategies = strategies.into_iter().collect();
     }
+}
+
+fn register(prefix: &Name, uri: &Arc<str>, attributes: Attributes) -> Change {
+    Change::Register { prefix: prefix.clone(), uri: uri.clone(), attributes }
 }

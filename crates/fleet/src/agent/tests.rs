@@ -31,6 +31,9 @@ fn all(agent: &mut Agent, now: u64) -> Vec<String> {
     let mut made = Vec::new();
     while let Some((ticket, change)) = agent.next_change(now) {
         made.push(match &change {
+            Change::Register { prefix, uri, attributes } if attributes.cost >= LEFT_COST => {
+                format!("lower {prefix} {uri}")
+            }
             Change::Register { prefix, uri, attributes } => format!("+{prefix} {uri} {}", attributes.cost),
             Change::Unregister { prefix, uri } => format!("-{prefix} {uri}"),
             Change::Suspend { uri } => format!("suspend {uri}"),
@@ -59,13 +62,21 @@ fn started() -> Agent {
 fn routes_are_added_before_others_go() {
     let mut agent = started();
     agent.events(100, &[put("routes/a", r#"{"group":"east","inherit":true,"capture":false}"#, 21)]);
-    assert_eq!(all(&mut agent, 100), ["+/a udp4://192.0.2.2:1 7"]);
-    // The other one stays until all nodes are so far.
+    assert_eq!(all(&mut agent, 100), ["+/a udp4://192.0.2.2:1 7", "lower /a udp4://192.0.2.1:1"]);
+    // The other one stays until all nodes are so far, and is not used: the next router may lose its part of the way.
     assert_eq!((agent.report().added, agent.report().applied), (21, 10));
     assert_eq!(all(&mut agent, 5_099), [""; 0]);
     agent.events(5_099, &[put("settled", r#"{"revision":21}"#, 22)]);
     assert_eq!(all(&mut agent, 5_099), ["-/a udp4://192.0.2.1:1"]);
     assert_eq!((agent.report().seen, agent.report().applied, agent.report().unsettled), (21, 21, 0));
+    // One that is wanted again before it goes has its cost again.
+    agent.events(6_000, &[put("routes/a", r#"{"group":"west","inherit":true,"capture":false}"#, 23)]);
+    all(&mut agent, 6_000);
+    agent.events(6_000, &[put("routes/a", r#"{"group":"east","inherit":true,"capture":false}"#, 24)]);
+    assert_eq!(all(&mut agent, 6_000), ["+/a udp4://192.0.2.2:1 7", "lower /a udp4://192.0.2.1:1"]);
+    agent.events(6_000, &[put("routes/a", r#"{"group":"west","inherit":true,"capture":false}"#, 25)]);
+    assert_eq!(all(&mut agent, 6_000), ["+/a udp4://192.0.2.1:1 1", "+/a udp4://192.0.2.2:1 2"]);
+    assert_eq!(agent.report().applied, 25);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! A [`Connection`] is to one endpoint. Its user turns to the next one when it fails ([`Endpoints::connect`]): the pauses and
 //! what must be read again are different for each user.
 
+mod advice;
 pub mod messages;
 
 use std::time::Duration;
@@ -93,7 +94,12 @@ pub struct Endpoints {
 impl Endpoints {
     /// These endpoints.
     pub fn new(login: Login) -> Self {
-        Endpoints { login, next: 0 }
+        Endpoints::from_place(login, 0)
+    }
+
+    /// These endpoints, beginning at one of them: many clients with the same list should not all use the first one.
+    pub fn from_place(login: Login, place: usize) -> Self {
+        Endpoints { login, next: place }
     }
 
     /// Number of endpoints.
@@ -174,7 +180,8 @@ impl Connection {
             .keep_alive_timeout(PING.1)
             .keep_alive_while_idle(true);
         let connecting = tokio::time::timeout(CONNECT, transport.connect()).await;
-        let unreachable = |reason| EtcdError::Connect { endpoint: endpoint.clone(), reason };
+        let unreachable =
+            |reason: String| EtcdError::Connect { endpoint: endpoint.clone(), reason: advice::with_advice(reason) };
         let channel = match connecting {
             Ok(result) => result.map_err(|error| unreachable(text(&error)))?,
             Err(_) => return Err(unreachable(format!("no answer within {} s", CONNECT.as_secs()))),
@@ -200,6 +207,15 @@ impl Connection {
     /// There is no answer, or a refusal.
     pub async fn range(&self, request: RangeRequest) -> Result<RangeResponse, EtcdError> {
         self.call("/etcdserverpb.KV/Range", request).await
+    }
+
+    /// Reads keys, with a linearized read that takes at most so long.
+    ///
+    /// # Errors
+    /// There is no answer in this time, or a refusal.
+    pub async fn range_within(&self, request: RangeRequest, time: Duration) -> Result<RangeResponse, EtcdError> {
+        let range = tokio::time::timeout(time, self.range(request)).await;
+        range.unwrap_or_else(|_| Err(self.silent(time)))
     }
 
     /// Reads all keys that begin with `prefix`, in pages, all as they were at one revision. Returns it.
@@ -274,6 +290,19 @@ impl Connection {
         Ok(Lease { connection: self.clone(), id: granted.id })
     }
 
+    /// Ends a lease, and deletes the keys that have it.
+    ///
+    /// # Errors
+    /// There is no answer, or a refusal.
+    pub async fn revoke(&self, lease: i64) -> Result<(), EtcdError> {
+        self.call("/etcdserverpb.Lease/LeaseRevoke", LeaseRequest { id: lease }).await.map(|_: LeaseRevokeResponse| ())
+    }
+
+    /// A lease that another connection has got. It may have ended.
+    pub fn resume_lease(&self, id: i64) -> Lease {
+        Lease { connection: self.clone(), id }
+    }
+
     async fn call<M, A>(&self, path: &'static str, message: M) -> Result<A, EtcdError>
     where
         M: Message + Default + 'static,
@@ -304,15 +333,23 @@ impl Connection {
     async fn in_time<T>(&self, call: impl Future<Output = Result<T, Status>>) -> Result<T, EtcdError> {
         match tokio::time::timeout(ANSWER, call).await {
             Ok(result) => result.map_err(|status| self.refused(status)),
-            Err(_) => Err(self.refused(Status::deadline_exceeded(format!("no answer within {} s", ANSWER.as_secs())))),
+            Err(_) => Err(self.silent(ANSWER)),
         }
+    }
+
+    fn silent(&self, time: Duration) -> EtcdError {
+        self.refused(Status::deadline_exceeded(format!("no answer within {} s", time.as_secs())))
     }
 
     fn refused(&self, status: Status) -> EtcdError {
         let endpoint = self.endpoint.clone();
         match status.code() {
             Code::OutOfRange if status.message().contains("compacted") => EtcdError::Compacted { endpoint },
-            code => EtcdError::Refused { endpoint, reason: status.message().to_owned(), code },
+            code => {
+                // Without a message of etcd, there may be a cause.
+                let reason = std::error::Error::source(&status).map_or_else(|| status.message().to_owned(), text);
+                EtcdError::Refused { endpoint, reason: advice::with_advice(reason), code }
+            }
         }
     }
 }
@@ -363,8 +400,7 @@ impl Lease {
     /// # Errors
     /// There is no answer, or a refusal.
     pub async fn revoke(&self) -> Result<(), EtcdError> {
-        let request = LeaseRequest { id: self.id };
-        self.connection.call("/etcdserverpb.Lease/LeaseRevoke", request).await.map(|_: LeaseRevokeResponse| ())
+        self.connection.revoke(self.id).await
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod batch;
 mod files;
+mod presence;
 mod router;
 mod strategies;
 mod tables;
@@ -20,11 +21,12 @@ use tokio::sync::Notify;
 use tracing::{info, warn};
 
 use crate::agent::{Agent, Event, Options};
-use crate::etcd::messages::{Compare, RangeRequest, TxnRequest, WatchResponse, put};
+use crate::etcd::messages::{Compare, RangeRequest, Response, TxnRequest, WatchResponse, put, read};
 use crate::etcd::{Connection, Endpoints, EtcdError, Login};
 use crate::key::Key;
 use crate::value::{Report, Value};
 pub use files::FileOptions;
+use presence::Presence;
 pub use tables::ChunkOptions;
 pub(crate) use tables::stored;
 
@@ -33,6 +35,8 @@ const LEASE: Duration = Duration::from_secs(10);
 const RENEW: Duration = Duration::from_secs(3);
 /// How often the agent asks for `want/head`.
 const ASK: Duration = Duration::from_secs(1);
+/// Time for the answer. A member that is cut off from the others has none. It is also the time to elect a leader.
+const ASK_ANSWER: Duration = Duration::from_secs(2);
 /// Shortest time between two reports.
 const REPORT: Duration = Duration::from_millis(10);
 /// Pauses between attempts to connect.
@@ -123,6 +127,11 @@ impl Shared {
 pub async fn follow(options: FollowOptions, stop: impl Future<Output = ()>) -> Result<(), FollowError> {
     let mut strategies = strategies::SetByFleet::open(&options.state)
         .map_err(|reason| FollowError::State { path: options.state.clone(), reason: reason.to_string() })?;
+    let mut lease = options.state.clone().into_os_string();
+    lease.push(".lease");
+    let lease = PathBuf::from(lease);
+    let mut presence = Presence::open(&lease)
+        .map_err(|error| FollowError::State { path: lease.clone(), reason: error.to_string() })?;
     let shared = Shared {
         agent: RefCell::new(Agent::new(options.agent.clone())),
         options,
@@ -135,7 +144,7 @@ pub async fn follow(options: FollowOptions, stop: impl Future<Output = ()>) -> R
         chunks_fetched: Cell::new(0),
     };
     tokio::select! {
-        () = follow_etcd(&shared) => {}
+        () = follow_etcd(&shared, &mut presence) => {}
         () = router::serve(&shared, &mut strategies) => {}
         () = tables::load(&shared) => {}
         () = say_stale(&shared) => {}
@@ -145,8 +154,10 @@ pub async fn follow(options: FollowOptions, stop: impl Future<Output = ()>) -> R
 }
 
 /// Connects to one endpoint after the other, for ever.
-async fn follow_etcd(shared: &Shared) {
-    let mut endpoints = Endpoints::new(shared.options.etcd.clone());
+async fn follow_etcd(shared: &Shared, presence: &mut Presence) {
+    // Not all agents at the first one.
+    let place = shared.options.agent.node.as_str().bytes().map(usize::from).sum();
+    let mut endpoints = Endpoints::from_place(shared.options.etcd.clone(), place);
     let mut said = String::new();
     let mut cluster = None;
     let mut pause = PAUSE.0;
@@ -154,7 +165,7 @@ async fn follow_etcd(shared: &Shared) {
         let error = match endpoints.connect().await {
             Ok(connection) => {
                 let begun = Instant::now();
-                let error = use_connection(shared, &connection, &mut cluster, &mut said).await;
+                let error = use_connection(shared, &connection, &mut cluster, presence, &mut said).await;
                 if begun.elapsed() > PAUSE.1 {
                     pause = PAUSE.0;
                 }
@@ -178,6 +189,7 @@ async fn use_connection(
     shared: &Shared,
     connection: &Connection,
     cluster: &mut Option<u64>,
+    presence: &mut Presence,
     said: &mut String,
 ) -> EtcdError {
     match ask(shared, connection).await {
@@ -193,7 +205,7 @@ async fn use_connection(
     said.clear();
     let result = tokio::select! {
         result = watch(shared, connection) => result,
-        result = report(shared, connection) => result,
+        result = report(shared, connection, presence) => result,
         result = keep_asking(shared, connection) => result,
     };
     match result {
@@ -210,7 +222,7 @@ async fn watch(shared: &Shared, connection: &Connection) -> Result<Never, EtcdEr
     loop {
         let from = shared.agent.borrow().watch_from();
         let Some(from) = from else {
-            read(shared, connection, &want).await?;
+            read_intent(shared, connection, &want).await?;
             continue;
         };
         let mut watch = connection.watch(&want, from).await?;
@@ -235,7 +247,7 @@ async fn watch(shared: &Shared, connection: &Connection) -> Result<Never, EtcdEr
     }
 }
 
-async fn read(shared: &Shared, connection: &Connection, want: &[u8]) -> Result<(), EtcdError> {
+async fn read_intent(shared: &Shared, connection: &Connection, want: &[u8]) -> Result<(), EtcdError> {
     let all = match connection.read_all(want, shared.options.agent.keys_max).await {
         // While it was read. Once more.
         Err(EtcdError::Compacted { .. }) => return Ok(()),
@@ -262,7 +274,7 @@ fn events_of(response: WatchResponse) -> Vec<Event> {
 async fn ask(shared: &Shared, connection: &Connection) -> Result<u64, EtcdError> {
     let sent_at = shared.now();
     let key = shared.options.agent.space.key(&Key::Head);
-    let answer = connection.range(RangeRequest { key, ..RangeRequest::default() }).await?;
+    let answer = connection.range_within(RangeRequest { key, ..RangeRequest::default() }, ASK_ANSWER).await?;
     let revision = answer.kvs.first().map(|kv| kv.mod_revision);
     // Not `tell`: most answers change nothing.
     let mut agent = shared.agent.borrow_mut();
@@ -283,30 +295,42 @@ async fn keep_asking(shared: &Shared, connection: &Connection) -> Result<Never, 
 }
 
 /// Writes `nodes/NODE` whenever there is news, under a lease.
-async fn report(shared: &Shared, connection: &Connection) -> Result<Never, EtcdError> {
+async fn report(shared: &Shared, connection: &Connection, presence: &mut Presence) -> Result<Never, EtcdError> {
     let key = shared.options.agent.space.node(&shared.options.agent.node);
     let mut said_other = false;
     loop {
-        let lease = connection.lease(LEASE).await?;
-        // The revision in which this agent created the key. 0: not yet.
-        let mut created = 0;
+        // A new lease would have to wait until this agent's old one has ended.
+        let mut lease = connection.resume_lease(presence.lease());
+        if presence.lease() == 0 || !lease.renew().await? {
+            lease = connection.lease(LEASE).await?;
+            presence.begin(lease.id);
+        }
         let mut written = None;
         let mut renewed = Instant::now();
         loop {
             let report = shared.report();
             if written.as_ref() != Some(&report) {
                 let request = TxnRequest {
-                    compare: vec![Compare::created_in(key.clone(), created)],
+                    compare: vec![Compare::created_in(key.clone(), presence.created)],
                     success: vec![put(key.clone(), report.encode(), lease.id)],
-                    failure: Vec::new(),
+                    // It may have been created, and the answer got lost.
+                    failure: vec![read(key.clone())],
                 };
                 let answer = connection.transaction(request).await?;
+                let mut there = answer.responses.into_iter().filter_map(|response| match response.response? {
+                    Response::Range(range) => range.kvs.into_iter().next(),
+                    _ => None,
+                });
                 if answer.succeeded {
-                    if created == 0 {
-                        created = answer.header.map_or(0, |header| header.revision);
+                    if presence.created == 0 {
+                        presence.created = answer.header.map_or(0, |header| header.revision);
                     }
                     written = Some(report);
-                } else if created != 0 {
+                } else if let Some(own) = there.find(|kv| kv.lease == lease.id) {
+                    presence.created = own.create_revision;
+                    continue;
+                } else if presence.created != 0 {
+                    presence.begin(0);
                     break;
                 } else if !said_other {
                     said_other = true;
@@ -323,6 +347,7 @@ async fn report(shared: &Shared, connection: &Connection) -> Result<Never, EtcdE
             if renewed.elapsed() >= RENEW {
                 renewed = Instant::now();
                 if !lease.renew().await? {
+                    presence.begin(0);
                     break;
                 }
             }

@@ -1,0 +1,54 @@
+//! The oracle of the tests of a fleet: the routes of a node for a whole revision of the intent, computed from scratch.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use byname_fleet::table::{Digest, Rows};
+use byname_fleet::value::{Group, Link, Nexthop, Route, TableHead, Value};
+use byname_wire::Name;
+
+/// All keys with their values, and the revisions in which they were written.
+pub type Keys = BTreeMap<Vec<u8>, (Vec<u8>, i64)>;
+/// Routes of a node: prefix, address of the nexthop, and cost.
+pub type Table = BTreeSet<(Name, Arc<str>, u64)>;
+
+/// The routes of a node. `rows` are those of the table `t`, by its states. `None`: agents must hold what they have.
+pub fn table(keys: &Keys, node: &str, rows: &BTreeMap<Digest, Rows>) -> Option<Table> {
+    let value = |key: String| keys.get(format!("/byname/main/want/{key}").as_bytes()).map(|(value, _)| &value[..]);
+    value("head".to_owned())?;
+    let mut table = Table::new();
+    let mut routes = BTreeMap::new();
+    for (key, (bytes, _)) in keys {
+        let Some(prefix) = key.strip_prefix(b"/byname/main/want/routes") else { continue };
+        let prefix: Name = std::str::from_utf8(prefix).unwrap().parse().unwrap();
+        routes.insert(prefix, Route::decode(bytes).ok()?);
+    }
+    if let Some(head) = value("tables/t/head".to_owned()) {
+        let head = TableHead::decode(head).unwrap();
+        // A delta that was lost: agents hold, unless they have been further already.
+        for sequence in head.base + 1..=head.last {
+            value(format!("tables/t/deltas/{sequence:020}"))?;
+        }
+        for (key, value) in &rows[&head.state] {
+            let prefix = byname_wire::NameRef::new(key).unwrap().to_name();
+            routes.entry(prefix).or_insert_with(|| Route::decode(value).unwrap());
+        }
+    }
+    for (prefix, route) in routes {
+        let Some(group) = value(format!("groups/{}/{node}", route.group)) else { continue };
+        let group = Group::decode(group).unwrap();
+        let ways: Vec<_> = group
+            .nexthops
+            .iter()
+            .filter_map(|Nexthop { link, cost }| {
+                let uri = Link::decode(value(format!("links/{node}/{link}"))?).unwrap().uri;
+                Some((uri, *cost, value(format!("down/{node}/{link}")).is_none()))
+            })
+            .collect();
+        let any_up = ways.iter().any(|(_, _, up)| *up);
+        for (uri, cost, _) in ways.iter().filter(|(_, _, up)| *up || !any_up) {
+            table.insert((prefix.clone(), uri.as_str().into(), *cost));
+        }
+    }
+    Some(table)
+}

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use byname_mgmt::{ControlParameters, Element, FaceStatus, decode_list};
+use byname_mgmt::{ControlParameters, ControlResponse, Element, FaceStatus, decode_list};
 use byname_wire::interest::InterestBuilder;
 use byname_wire::{Component, DecodeError};
 use thiserror::Error;
 
 use super::{AsyncClient, CallError, Ended};
 use crate::fetch::{Discovery, FetchOptions, Object};
-use crate::management::{ManagementError, answered, management_name};
+use crate::management::{ManagementError, management_name, outcome};
 
 /// Longest dataset, in bytes: a few million routes.
 const DATASET_BYTES_MAX: u64 = 1 << 30;
@@ -76,7 +76,7 @@ impl RouterFaces {
 }
 
 impl AsyncClient {
-    /// Gives the router a command, once, and waits for the answer until `lifetime` is over.
+    /// Gives the router a command, once, and waits for the answer until `lifetime` is over. Returns the parameters in it.
     ///
     /// # Errors
     /// The router refuses, or there is no answer.
@@ -87,11 +87,28 @@ impl AsyncClient {
         parameters: &ControlParameters,
         lifetime: Duration,
     ) -> Result<ControlParameters, CallError> {
+        let response = self.response(module, verb, parameters, lifetime).await?;
+        Ok(outcome(format!("{module}/{verb}"), response)?)
+    }
+
+    /// As [`AsyncClient::manage`], for commands that answer with something else than parameters. Returns the answer, whatever its
+    /// code.
+    ///
+    /// # Errors
+    /// There is no answer, or it is malformed.
+    pub async fn response(
+        &self,
+        module: &str,
+        verb: &str,
+        parameters: &ControlParameters,
+        lifetime: Duration,
+    ) -> Result<ControlResponse, CallError> {
         let name = management_name("localhost", module, verb).join(Component::generic(&parameters.encode()));
         let lifetime_ms = u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX);
         let interest = InterestBuilder::new(name, rand::random()).lifetime_ms(lifetime_ms);
         let answer = self.express_signed(interest, 1).await?;
-        Ok(answered(&format!("{module}/{verb}"), answer.data().content)?)
+        let malformed = |error| ManagementError::Malformed { command: format!("{module}/{verb}"), error };
+        Ok(ControlResponse::decode(answer.data().content).map_err(malformed)?)
     }
 
     /// Reads the dataset `list` of a module.

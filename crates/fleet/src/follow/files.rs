@@ -11,16 +11,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use byname_client::AsyncClient;
 use byname_client::management::ManagementError;
+use byname_client::{AsyncClient, CallError};
 use byname_mgmt::{ControlParameters, ControlResponse, Element, ReloadReport};
-use byname_wire::interest::InterestBuilder;
-use byname_wire::{Component, DecodeError};
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
 use super::Shared;
-use super::router::{RouterError, management_name};
+use super::router::RouterError;
 use super::tables::{count, fetcher, get};
 use crate::intent::{UsedFile, WantedFile};
 use crate::table::Digest;
@@ -289,18 +287,15 @@ fn is_table(name: &str) -> bool {
 /// `config/reload`: what it changed, and warnings.
 async fn reload(client: &AsyncClient) -> Result<(ReloadReport, String), RouterError> {
     const COMMAND: &str = "config/reload";
-    let name = management_name("config", "reload").join(Component::generic(&ControlParameters::default().encode()));
-    let interest = InterestBuilder::new(name, rand::random()).lifetime_ms(RELOAD.as_millis() as u64);
-    let answer = client.express_signed(interest, 1).await?;
-    let malformed = |error: DecodeError| RouterError::Malformed(COMMAND, error);
-    let response = ControlResponse::decode(answer.data().content).map_err(malformed)?;
+    let response = client.response("config", "reload", &ControlParameters::default(), RELOAD).await?;
     if response.code != 200 {
         let (command, ControlResponse { code, text, .. }) = (COMMAND.to_owned(), response);
-        return Err(ManagementError::Refused { command, code, text, body: None }.into());
+        return Err(CallError::from(ManagementError::Refused { command, code, text, body: None }).into());
     }
     let report = match response.body.is_empty() {
         true => ReloadReport::default(),
-        false => ReloadReport::decode(&response.body).map_err(malformed)?,
+        false => ReloadReport::decode(&response.body)
+            .map_err(|error| CallError::from(ManagementError::Malformed { command: COMMAND.to_owned(), error }))?,
     };
     Ok((report, response.text))
 }

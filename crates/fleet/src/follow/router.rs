@@ -1,15 +1,14 @@
 //! The agent's side towards its router: management commands, as of any application.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use byname_client::fetch::{Discovery, FetchOptions, Object};
-use byname_client::management::{LIFETIME, ManagementError, answered};
-use byname_client::{AsyncClient, CallError, ClientOptions, ConnectError};
-use byname_mgmt::{ControlParameters, FaceStatus, RibEntry, StrategyChoice, StrategyName, decode_list, origin};
-use byname_wire::interest::InterestBuilder;
-use byname_wire::{Component, DecodeError, Name};
+use byname_client::management::{LIFETIME, ManagementError};
+use byname_client::{AsyncClient, CallError, ClientOptions, ConnectError, MakeFaceError, RouterFaces};
+use byname_mgmt::{ControlParameters, RibEntry, StrategyChoice, StrategyName, origin};
+use byname_wire::Name;
 use thiserror::Error;
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
@@ -20,13 +19,6 @@ use super::{PAUSE, Shared};
 use crate::agent::{Change, SUSPENDED_MS, Ticket};
 use crate::intent::Attributes;
 
-/// Longest dataset, in bytes: a few million routes.
-const DATASET_BYTES_MAX: u64 = 1 << 30;
-/// A face that connects again when its peer is back.
-const PERMANENT: u64 = 2;
-/// Connecting may take so long.
-const CREATE: Duration = Duration::from_secs(9);
-
 /// The reason why the router did not do something.
 #[derive(Debug, Error)]
 pub(super) enum RouterError {
@@ -35,11 +27,9 @@ pub(super) enum RouterError {
     #[error(transparent)]
     Call(#[from] CallError),
     #[error(transparent)]
-    Management(#[from] ManagementError),
-    #[error("the router's answer to {0} is malformed: {1}")]
-    Malformed(&'static str, DecodeError),
-    #[error("the router calls {uri} {answer}: write the link's address in this form")]
-    NotCanonical { uri: Arc<str>, answer: String },
+    Face(#[from] MakeFaceError),
+    #[error("{0}")]
+    NoFace(String),
     #[error("cannot write the state file: {0}")]
     State(#[from] std::io::Error),
     #[error("{0}")]
@@ -51,19 +41,21 @@ pub(super) enum RouterError {
 impl RouterError {
     /// Whether the connection is gone.
     pub(super) fn is_lost(&self) -> bool {
-        matches!(self, RouterError::Call(CallError::Ended(_)) | RouterError::Closed)
+        let ended = |error: &CallError| matches!(error, CallError::Ended(_));
+        match self {
+            RouterError::Closed => true,
+            RouterError::Call(error) | RouterError::Face(MakeFaceError::Call(error)) => ended(error),
+            _ => false,
+        }
     }
 
     fn code(&self) -> Option<u64> {
         match self {
-            RouterError::Management(ManagementError::Refused { code, .. }) => Some(*code),
+            RouterError::Call(CallError::Management(ManagementError::Refused { code, .. })) => Some(*code),
             _ => None,
         }
     }
 }
-
-/// Faces of the router by the address of the peer.
-type Faces = HashMap<Arc<str>, Vec<u64>>;
 
 /// A change that was made or not, and the face that was made for it.
 pub(super) type Made = (Ticket, Change, Result<Option<u64>, RouterError>);
@@ -109,10 +101,11 @@ async fn session(shared: &Shared, strategies: &mut SetByFleet, said: &mut String
     serving.spawn(super::tables::serve(Arc::new(shared.options.chunks.clone()), client.clone()));
     let mut compared = Instant::now();
     let mut under_way: JoinSet<Vec<Made>> = JoinSet::new();
+    let mut creating = Creating::default();
     loop {
         let mut batch = Batch::default();
         loop {
-            let next = shared.agent.borrow_mut().next_change(shared.now());
+            let next = creating.back.pop().or_else(|| shared.agent.borrow_mut().next_change(shared.now()));
             let Some((ticket, change)) = next else { break };
             match change {
                 Change::SetStrategy { .. } | Change::RestoreStrategy { .. } => {
@@ -129,6 +122,13 @@ async fn session(shared: &Shared, strategies: &mut SetByFleet, said: &mut String
                 }
                 change => {
                     let ids = faces_of(&faces, &change);
+                    if let (Change::Register { uri, .. }, true) = (&change, ids.is_empty()) {
+                        let uri = uri.clone();
+                        if let Some((ticket, change)) = creating.begin(&uri, (ticket, change)) {
+                            under_way.spawn(Batch::alone((ticket, change, ids)).make(client.clone()));
+                        }
+                        continue;
+                    }
                     let Err(wanted) = batch.push((ticket, change, ids)) else { continue };
                     // It is full, or this change is of another kind.
                     under_way.spawn(std::mem::take(&mut batch).make(client.clone()));
@@ -156,7 +156,10 @@ async fn session(shared: &Shared, strategies: &mut SetByFleet, said: &mut String
                 // All that has come, before the agent looks for more.
                 while let Some(made) = next {
                     for made in made.map_err(|_| RouterError::Closed)? {
-                        finish(shared, &mut faces, made)?;
+                        let failed = creating.made(&made);
+                        for made in std::iter::once(made).chain(failed) {
+                            finish(shared, &mut faces, made)?;
+                        }
                     }
                     next = under_way.try_join_next();
                 }
@@ -169,26 +172,57 @@ async fn session(shared: &Shared, strategies: &mut SetByFleet, said: &mut String
                 faces = now_faces;
                 shared.tell(|agent, _| agent.compared(routes, set));
             }
-            closed = watch_connection(&client) => return Err(closed),
+            ended = client.ended() => return Err(CallError::from(ended).into()),
         }
     }
 }
 
-/// Ends when the connection does.
-async fn watch_connection(client: &AsyncClient) -> RouterError {
-    loop {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        if let Err(ended) = client.counters().await {
-            return CallError::from(ended).into();
+/// Faces that are being made, and the changes that wait for each: one command makes it for all of them.
+#[derive(Default)]
+struct Creating {
+    waiting: HashMap<Arc<str>, Vec<(Ticket, Change)>>,
+    /// Changes that have waited.
+    back: Vec<(Ticket, Change)>,
+}
+
+impl Creating {
+    /// Returns the change if it is the first that needs a face with this address: it makes the face. Others wait.
+    fn begin(&mut self, uri: &Arc<str>, wanted: (Ticket, Change)) -> Option<(Ticket, Change)> {
+        match self.waiting.entry(uri.clone()) {
+            Entry::Occupied(mut waiting) => {
+                waiting.get_mut().push(wanted);
+                None
+            }
+            Entry::Vacant(first) => {
+                first.insert(Vec::new());
+                Some(wanted)
+            }
+        }
+    }
+
+    /// When a change has made a face, those that wait for it are due. If it could not, they could not, either: returns these.
+    fn made(&mut self, (_, change, result): &Made) -> Vec<Made> {
+        let Change::Register { uri, .. } = change else { return Vec::new() };
+        let waiting = self.waiting.remove(uri).unwrap_or_default();
+        match result {
+            Ok(_) => {
+                self.back.extend(waiting);
+                Vec::new()
+            }
+            Err(error) => {
+                let why = error.to_string();
+                let failed = |(ticket, change)| (ticket, change, Err(RouterError::NoFace(why.clone())));
+                waiting.into_iter().map(failed).collect()
+            }
         }
     }
 }
 
-fn finish(shared: &Shared, faces: &mut Faces, (ticket, change, result): Made) -> Result<(), RouterError> {
+fn finish(shared: &Shared, faces: &mut RouterFaces, (ticket, change, result): Made) -> Result<(), RouterError> {
     let result = match result {
         Ok(created) => {
             if let (Some(id), Change::Register { uri, .. }) = (created, &change) {
-                faces.insert(uri.clone(), vec![id]);
+                faces.set(uri.clone(), id);
             }
             Ok(())
         }
@@ -215,12 +249,12 @@ fn words(change: &Change) -> String {
     }
 }
 
-fn faces_of(faces: &Faces, change: &Change) -> Vec<u64> {
+fn faces_of(faces: &RouterFaces, change: &Change) -> Vec<u64> {
     match change {
         Change::Register { uri, .. }
         | Change::Unregister { uri, .. }
         | Change::Suspend { uri }
-        | Change::Resume { uri } => faces.get(uri).cloned().unwrap_or_default(),
+        | Change::Resume { uri } => faces.of(uri).to_vec(),
         Change::SetStrategy { .. } | Change::RestoreStrategy { .. } | Change::UseFiles { .. } => Vec::new(),
     }
 }
@@ -236,7 +270,7 @@ pub(super) async fn make(client: &AsyncClient, change: &Change, ids: &[u64]) -> 
                     other => return other.map(|()| None),
                 }
             }
-            let id = create(client, uri).await?;
+            let id = client.make_face(uri).await?;
             register(client, prefix, id, attributes).await.map(|()| Some(id))
         }
         Change::Unregister { prefix, .. } => {
@@ -247,7 +281,7 @@ pub(super) async fn make(client: &AsyncClient, change: &Change, ids: &[u64]) -> 
                     origin: Some(origin::FLEET),
                     ..ControlParameters::default()
                 };
-                match command(client, "rib", "unregister", &parameters, LIFETIME).await {
+                match client.manage("rib", "unregister", &parameters, LIFETIME).await.map_err(RouterError::from) {
                     // Its routes went with it.
                     Err(error) if error.code() == Some(410) => {}
                     other => drop(other?),
@@ -264,7 +298,7 @@ pub(super) async fn make(client: &AsyncClient, change: &Change, ids: &[u64]) -> 
                     ..ControlParameters::default()
                 };
                 let verb = if suspends { "suspend" } else { "resume" };
-                command(client, "rib", verb, &parameters, LIFETIME).await?;
+                client.manage("rib", verb, &parameters, LIFETIME).await?;
             }
             Ok(None)
         }
@@ -282,24 +316,7 @@ async fn register(client: &AsyncClient, prefix: &Name, face: u64, attributes: &A
         flags: Some(attributes.flags),
         ..ControlParameters::default()
     };
-    command(client, "rib", "register", &parameters, LIFETIME).await.map(drop)
-}
-
-/// Makes a face, or finds the one that exists.
-async fn create(client: &AsyncClient, uri: &Arc<str>) -> Result<u64, RouterError> {
-    let parameters = ControlParameters {
-        uri: Some(uri.to_string()),
-        face_persistency: Some(PERMANENT),
-        ..ControlParameters::default()
-    };
-    let body = match command(client, "faces", "create", &parameters, CREATE).await {
-        Err(RouterError::Management(ManagementError::Refused { code: 409, body: Some(body), .. })) => *body,
-        other => other?,
-    };
-    if let Some(answer) = body.uri.filter(|answer| **answer != **uri) {
-        return Err(RouterError::NotCanonical { uri: uri.clone(), answer });
-    }
-    body.face_id.ok_or(RouterError::Malformed("faces/create", DecodeError::Missing(byname_mgmt::types::FACE_ID)))
+    Ok(client.manage("rib", "register", &parameters, LIFETIME).await.map(drop)?)
 }
 
 async fn strategy(client: &AsyncClient, noted: &mut SetByFleet, change: &Change) -> Result<(), RouterError> {
@@ -320,7 +337,7 @@ async fn strategy(client: &AsyncClient, noted: &mut SetByFleet, change: &Change)
                 Some(before) => drop(choose(client, prefix, &before).await?),
                 None => {
                     let parameters = ControlParameters { name: Some(prefix.clone()), ..ControlParameters::default() };
-                    command(client, "strategy-choice", "unset", &parameters, LIFETIME).await?;
+                    client.manage("strategy-choice", "unset", &parameters, LIFETIME).await?;
                 }
             }
             noted.forget(prefix)?;
@@ -337,80 +354,31 @@ async fn choose(client: &AsyncClient, prefix: &Name, strategy: &Name) -> Result<
         strategy: Some(StrategyName(strategy.clone())),
         ..ControlParameters::default()
     };
-    let answer = command(client, "strategy-choice", "set", &parameters, LIFETIME).await?;
+    let answer = client.manage("strategy-choice", "set", &parameters, LIFETIME).await?;
     Ok(answer.strategy.map_or_else(|| strategy.to_string(), |strategy| strategy.0.to_string()))
 }
 
 async fn choices(client: &AsyncClient) -> Result<BTreeMap<Name, Name>, RouterError> {
-    let content = dataset(client, "strategy-choice").await?;
-    let list: Vec<StrategyChoice> =
-        decode_list(&content).map_err(|error| RouterError::Malformed("strategy-choice/list", error))?;
+    let list: Vec<StrategyChoice> = client.list("strategy-choice").await?;
     Ok(list.into_iter().map(|choice| (choice.name, choice.strategy.0)).collect())
 }
 
 /// Faces by address, routes of the fleet, and strategies that the fleet has set.
-type Existing = (Faces, Vec<(Name, Arc<str>, Attributes)>, Vec<(Name, Name)>);
+type Existing = (RouterFaces, Vec<(Name, Arc<str>, Attributes)>, Vec<(Name, Name)>);
 
 /// What the router has.
 async fn what_is(client: &AsyncClient, strategies: &mut SetByFleet) -> Result<Existing, RouterError> {
-    let faces = dataset(client, "faces").await?;
-    let faces: Vec<FaceStatus> = decode_list(&faces).map_err(|error| RouterError::Malformed("faces/list", error))?;
-    let mut by_uri = Faces::new();
-    let mut uris = HashMap::new();
-    for face in faces {
-        let uri: Arc<str> = face.uri.into();
-        uris.insert(face.face_id, uri.clone());
-        by_uri.entry(uri).or_default().push(face.face_id);
-    }
-    let rib = dataset(client, "rib").await?;
-    let rib: Vec<RibEntry> = decode_list(&rib).map_err(|error| RouterError::Malformed("rib/list", error))?;
+    let faces = client.faces().await?;
+    let rib: Vec<RibEntry> = client.list("rib").await?;
     let mut routes = Vec::new();
     for entry in rib {
         for route in entry.routes.iter().filter(|route| route.origin == origin::FLEET) {
-            if let Some(uri) = uris.get(&route.face_id) {
+            if let Some(uri) = faces.uri(route.face_id) {
                 let attributes = Attributes { cost: route.cost, flags: route.flags };
                 routes.push((entry.name.clone(), uri.clone(), attributes));
             }
         }
     }
     let set = strategies.still_set(&choices(client).await?)?;
-    Ok((by_uri, routes, set))
-}
-
-async fn dataset(client: &AsyncClient, module: &str) -> Result<Vec<u8>, RouterError> {
-    // The router has no metadata of its datasets, so nobody asks for it.
-    let object = client.find(&management_name(module, "list"), Discovery::Prefix).await?;
-    let options =
-        FetchOptions { bytes_max: DATASET_BYTES_MAX, segments_max: DATASET_BYTES_MAX, ..FetchOptions::default() };
-    let mut content = Vec::new();
-    match object {
-        Object::Single(packet) => content.extend_from_slice(packet.data().content),
-        Object::Segmented(name) => {
-            let mut fetching = client.fetch_segments(&name, options).await.map_err(CallError::from)?;
-            while let Some(chunk) = fetching.next().await {
-                content.extend_from_slice(chunk.map_err(CallError::from)?.content());
-            }
-        }
-    }
-    Ok(content)
-}
-
-async fn command(
-    client: &AsyncClient,
-    module: &str,
-    verb: &str,
-    parameters: &ControlParameters,
-    lifetime: Duration,
-) -> Result<ControlParameters, RouterError> {
-    use byname_mgmt::Element;
-    let name = management_name(module, verb).join(Component::generic(&parameters.encode()));
-    let interest = InterestBuilder::new(name, rand::random()).lifetime_ms(lifetime.as_millis() as u64);
-    let answer = client.express_signed(interest, 1).await?;
-    Ok(answered(&format!("{module}/{verb}"), answer.data().content)?)
-}
-
-pub(super) fn management_name(module: &str, verb: &str) -> Name {
-    ["localhost", "nfd", module, verb]
-        .iter()
-        .fold(Name::default(), |name, component| name.join(Component::generic(component.as_bytes())))
+    Ok((faces, routes, set))
 }

@@ -2,10 +2,11 @@
 //!
 //! A *chunk* has some hundred to some thousand rows of a table, sorted, front-coded and compressed, and its name is its SHA-256.
 //! A *manifest* lists the chunks of a whole table, and is named in the same way. *Deltas* are changes after a manifest, in a
-//! sequence without gaps. A file that a builder has made travels in *blocks* ([`blocks`]) and *patches* ([`patch`]), which are chunks, too. All of this is without I/O, except for the folder of chunks ([`store`]), what patches do in it,
-//! and for chunks as named data ([`named`]).
+//! sequence without gaps. A file that a builder has made travels in *blocks* ([`blocks`]) and *patches* ([`patch`]), which are chunks, too.
+//! All of this is without I/O, except for the folder of chunks ([`store`]), what patches do in it, chunks in other places
+//! ([`source`], [`copy`]), and chunks as named data ([`named`]).
 //!
-//! A row is a key and a value, both bytes. This module does not know what they mean: see [`crate::value::TableHead`].
+//! A row is a key and a value, both bytes. This module does not know what they mean: values of heads say it.
 //!
 //! # Bounds
 //! All bytes are those of a peer, or of a file that somebody may have changed. The digest is checked before anything is decoded,
@@ -15,6 +16,7 @@ pub mod blocks;
 pub mod chunk;
 mod coding;
 pub mod content;
+pub mod copy;
 pub mod delta;
 pub mod manifest;
 pub mod named;

@@ -104,7 +104,8 @@ class Node:
     """A router and its agent. Notes when the router had which revision."""
 
     def __init__(
-        self, folder: Path, number: int, port: int, etcd: Etcd, routes_max: int = 1000, options: tuple[str, ...] = ()
+        self, folder: Path, number: int, port: int, etcd: Etcd, routes_max: int = 1000, options: tuple[str, ...] = (),
+        settings: str = "",
     ) -> None:
         self.options = options
         self.name, self.folder, self.etcd, self.port = f"n{number}", folder / f"n{number}", etcd, port
@@ -115,7 +116,7 @@ class Node:
             f'[general]\nstate_folder = "{self.folder}"\n[faces.udp]\nport = {port}\nipv6 = false\n'
             f"multicast = {{ enabled = false }}\n[faces.tcp]\nlisten = false\n[faces.websocket]\nlisten = false\n"
             f'[faces.unix]\npath = "{self.folder}/nfd.sock"\n[metrics]\nenabled = false\n'
-            f"[tables]\npit_entries = 4096\ncs_packets = 16\ndead_nonces = 256\n[rib]\nroutes_max = {routes_max}\n"
+            f"[tables]\npit_entries = 4096\ncs_packets = 16\ndead_nonces = 256\n[rib]\nroutes_max = {routes_max}\n{settings}"
         )
         self.router = subprocess.Popen(
             [str(binary()), "run", "--config", str(config)],

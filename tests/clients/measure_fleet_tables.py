@@ -1,9 +1,10 @@
 """How long a large table takes to all routers of a fleet, and what a change of it and a node that comes back cost.
 
-`measure_fleet_tables.py [--rules 200000,1000000] [--agents 3] [--changed 10] [--out FILE]`
+`measure_fleet_tables.py [--rules 200000,1000000] [--kind routes,built] [--agents 3] [--changed 10] [--out FILE]`
 
 Starts etcd and some routers with an agent each, all on this machine. Chunks are at the first router; each other router asks
-the one before it, so that a chunk crosses each link once. Then, for each number of rules:
+the one before it, so that a chunk crosses each link once. With `routes`, agents register all rules. With `built`, a builder beside
+the first router makes a file for all. Then, for each number of rules:
 
 - *load*: the rules are loaded as a table, until all routers have them.
 - *change*: some rules get another group, as a delta.
@@ -61,17 +62,29 @@ def folder_bytes(folder: Path) -> int:
 
 
 class Fleet:
-    def __init__(self, agents: int, rules: int) -> None:
+    def __init__(self, agents: int, rules: int, kind: str) -> None:
+        self.kind = kind
         self.folder = Path(tempfile.mkdtemp(prefix="byname-fleet-", dir="/var/tmp"))
         self.etcd = Etcd(self.folder, 1)
         ports = free_ports(agents)
         options = ("--network", NETWORK, "--rows-max", str(rules + 1000))
-        self.nodes = [Node(self.folder, n, port, self.etcd, rules + 1000, options) for n, port in enumerate(ports)]
+        self.nodes = []
+        for n, port in enumerate(ports):
+            if kind == "built":
+                tables = self.folder / f"tables{n}"
+                tables.mkdir()
+                mine, settings = ("--tables", str(tables / "fleet.toml")), f'[fleet]\ntables = "{tables}/fleet.toml"\n'
+                self.nodes.append(Node(self.folder, n, port, self.etcd, 1000, options + mine, settings))
+            else:
+                self.nodes.append(Node(self.folder, n, port, self.etcd, rules + 1000, options))
         for node in self.nodes:
             while not (node.folder / "nfd.sock").exists():
                 time.sleep(0.01)
+        serve = [str(binary()), "fleet", "serve", *self.options, "--network", NETWORK]
+        build = [str(binary()), "builder", "--etcd", self.etcd.clients[0], "--chunks-from", str(self.folder / "chunks"),
+                 "--chunks", str(self.folder / "built"), "--network", NETWORK, "--pause", "100"]
         self.server = subprocess.Popen(
-            [str(binary()), "fleet", "serve", *self.options, "--network", NETWORK],
+            build if kind == "built" else serve,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=self.nodes[0].environment,
         )
         pairs: dict[str, str | None] = {"want/routes" + NETWORK + "/32=fleet": json.dumps(
@@ -99,8 +112,10 @@ class Fleet:
     def write(self, *words: str) -> tuple[float, int, float]:
         """`byname fleet`, which must succeed. Returns when it began, the revision, and how long it took."""
         begun = time.time()
+        # It waits for the builder, which decides about the revision.
+        patience = str(PATIENCE_S) if self.kind == "built" else "0"
         done = subprocess.run(
-            [str(binary()), "fleet", *self.options, "--patience", "0", *words], capture_output=True, text=True,
+            [str(binary()), "fleet", *self.options, "--patience", patience, *words], capture_output=True, text=True,
         )
         if done.returncode:
             sys.exit(f"byname fleet {' '.join(words)}: {done.stdout}{done.stderr}")
@@ -127,18 +142,19 @@ def text(rules: list[str], shift: dict[int, int]) -> str:
     return "".join(f"{name} g{(n + shift.get(n, 0)) % GROUPS}\n" for n, name in enumerate(rules))
 
 
-def measure(agents: int, count: int, changed: int) -> Iterator[dict]:
+def measure(agents: int, count: int, changed: int, kind: str) -> Iterator[dict]:
     rules = names(count)
-    fleet = Fleet(agents, count)
+    fleet = Fleet(agents, count, kind)
+    built = ["--built"] if kind == "built" else []
     file = fleet.folder / "rules.txt"
     step = count // changed
-    common = {"experiment": "fleet-table", "agents": agents, "rules": count}
+    common = {"experiment": "fleet-table", "kind": kind, "agents": agents, "rules": count}
     bound = round(bound_bytes(count, changed), 1)
     try:
         file.write_text(text(rules, {}))
-        begun, revision, wrote = fleet.write("table", "load", "world", str(file))
+        begun, revision, wrote = fleet.write("table", "load", "world", str(file), *built)
         times = [at - begun for at in wait(fleet.nodes, revision, PATIENCE_S)]
-        chunks = folder_bytes(fleet.folder / "chunks")
+        chunks = folder_bytes(fleet.nodes[-1].folder / "chunks")
         rss = max(psutil.Process(node.agent.pid).memory_info().rss for node in fleet.nodes)
         yield {**common, "step": "load", "write_s": round(wrote, 2), "first_s": round(min(times), 2),
                "last_s": round(max(times), 2), "bytes": chunks, "text_bytes": file.stat().st_size, "agent_bytes": rss}
@@ -153,7 +169,7 @@ def measure(agents: int, count: int, changed: int) -> Iterator[dict]:
         node.agent.kill()
         node.agent.wait()
         file.write_text(text(rules, {n * step + 1: 1 for n in range(changed)} | changes))
-        _, revision, wrote = fleet.write("table", "load", "world", str(file))
+        _, revision, wrote = fleet.write("table", "load", "world", str(file), *built)
         wait(fleet.nodes[:-1], revision, PATIENCE_S)
         begun = time.time()
         node.start_agent()
@@ -169,14 +185,16 @@ def measure(agents: int, count: int, changed: int) -> Iterator[dict]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rules", default="200000,1000000", help="numbers of rules")
+    parser.add_argument("--kind", default="routes,built", help="what routers have: routes, or a file")
     parser.add_argument("--agents", type=int, default=3, help="number of agents")
     parser.add_argument("--changed", type=int, default=10, help="rules that change at once")
     parser.add_argument("--out", type=Path, help="file to which lines are added")
     arguments = parser.parse_args()
     if not shutil.which("etcd"):
         sys.exit("etcd is missing (Debian: apt install etcd-server)")
-    for rules in map(int, arguments.rules.split(",")):
-        for record in measure(arguments.agents, rules, arguments.changed):
+    cases = [(int(rules), kind) for rules in arguments.rules.split(",") for kind in arguments.kind.split(",")]
+    for rules, kind in cases:
+        for record in measure(arguments.agents, rules, arguments.changed, kind):
             line = json.dumps(record)
             print(line, flush=True)
             if arguments.out:

@@ -433,7 +433,7 @@ fn compaction_and_a_damaged_value_lead_to_the_head_and_to_nothing() {
     assert_eq!(fleet.routes(0), [""; 0]);
 }
 
-/// `byname fleet serve` at a router.
+/// `byname fleet serve` at a router, or `byname fleet copy --follow`.
 struct Server(Child);
 
 impl Server {
@@ -446,6 +446,13 @@ impl Server {
             .spawn()
             .expect("start the server");
         Server(process)
+    }
+
+    /// Copies chunks of the writer.
+    fn copying(etcd: &Etcd, to: &str) -> Server {
+        let mut command = Command::new(PROGRAM);
+        command.args(["fleet", "--chunks"]).arg(etcd.chunks()).args(["copy", "--follow", to]);
+        Server(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("start byname"))
     }
 }
 
@@ -540,10 +547,11 @@ fn tables_travel_as_chunks_through_the_routers() {
 #[test]
 fn agents_take_chunks_from_folders_and_serve_them_and_deltas_become_manifests() {
     let Some(mut fleet) = Fleet::start() else { return };
-    // Only r1's agent sees the writer's folder. Others fetch from it.
+    // Only r1's agent sees the copy of the writer's folder. Others fetch from it.
     fleet.agents[0].kill();
-    let folder = fleet.etcd.chunks().display().to_string();
-    fleet.agents[0] = Agent::start_with(&fleet.etcd, &fleet.routers[0], "r1", &["--chunks-from", &folder]);
+    let copied = format!("file://{}/copied", fleet.etcd.folder.path().display());
+    fleet.agents[0] = Agent::start_with(&fleet.etcd, &fleet.routers[0], "r1", &["--chunks-from", &copied]);
+    let copying = Server::copying(&fleet.etcd, &copied);
     fleet.etcd.load("group set chunks r2 to-r1:0\ngroup set chunks r3 to-r1:0\nroute add /net/32=fleet chunks\n");
     let file = fleet.etcd.file(&rules(100, 100, 0));
     fleet.etcd.fleet(&format!("table load world {}", file.display()));
@@ -554,6 +562,11 @@ fn agents_take_chunks_from_folders_and_serve_them_and_deltas_become_manifests() 
     fleet.etcd.wait_current(&NAMES);
     assert!(fleet.etcd.fleet("table list").starts_with("world  epoch 1, 2 deltas after manifest "));
     assert_eq!(fleet.routes(2).len(), 1 + 99 + 66);
+    drop(copying);
+    let said = fleet.etcd.fleet(&format!("copy {copied}"));
+    assert!(said.starts_with("0 chunks copied to ") && said.contains(" are there"), "{said}");
+    let done = fleet.etcd.try_fleet("copy ftp://example/chunks");
+    assert!(done.code == 2 && done.stderr.contains("neither a folder nor the URL"), "{}", done.stderr);
     // A node that comes back with nothing.
     fleet.agents[2].kill();
     std::fs::remove_dir_all(fleet.routers[2].path("agent.chunks")).expect("remove");

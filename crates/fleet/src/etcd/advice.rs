@@ -4,7 +4,7 @@
 const ENDED: &str =
     "it has ended the connection: it was stopped, or wants https://, or a client's certificate of its own authority";
 /// Words in a reason, and what to do.
-const ADVICE: [(&str, &str); 11] = [
+const ADVICE: [(&str, &str); 12] = [
     ("UnknownIssuer", "the authority of its certificate is not in --etcd-ca"),
     // Another authority with the same name.
     ("invalid peer certificate: BadSignature", "the authority of its certificate is not in --etcd-ca"),
@@ -13,6 +13,7 @@ const ADVICE: [(&str, &str); 11] = [
     ("CertificateRequired", "it wants a client's certificate: give --etcd-certificate and --etcd-key"),
     ("broken pipe", ENDED),
     ("connection closed", ENDED),
+    ("connection reset", ENDED),
     ("user name is empty", "it wants a login: give --etcd-user and --etcd-password-file"),
     ("invalid user ID or password", "see --etcd-user, and the file that --etcd-password-file names"),
     ("authentication is not enabled", "it has no users: leave out --etcd-user, or run `etcdctl auth enable`"),

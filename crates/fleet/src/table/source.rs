@@ -20,7 +20,8 @@ use super::store::{FILE_BYTES_MAX, Store};
 
 /// An answer of an object store may take so long. Somebody else may have the chunk.
 const ANSWER: Duration = Duration::from_secs(20);
-/// Variables of the environment with what a store needs to know, such as `AWS_ACCESS_KEY_ID`, begin with these.
+/// Variables of the environment with what a store needs to know begin with these, such as `AWS_ACCESS_KEY_ID`, `AWS_REGION` and
+/// `AWS_ENDPOINT_URL`.
 const VARIABLES: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
 
 /// A place with chunks.

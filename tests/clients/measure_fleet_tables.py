@@ -49,7 +49,7 @@ def names(count: int) -> list[str]:
             if all(label and all(char.isalnum() and char.isascii() or char == "-" for char in label) for label in labels):
                 real.append("/" + "/".join(reversed(labels)))
     real = list(dict.fromkeys(real)) or [f"/made/{n}" for n in range(1_000_000)]
-    return [real[n % len(real)] + (f"/{n // len(real)}" if n >= len(real) else "") for n in range(count)]
+    return [real[n % len(real)] + (f"/part-{n // len(real)}" if n >= len(real) else "") for n in range(count)]
 
 
 def bound_bytes(rules: int, changed: int) -> float:

@@ -91,7 +91,7 @@ impl Writer {
             Err(WriteError::Damaged { .. }) => None,
             Err(other) => return Err(other),
         };
-        let (manifest, mut changed) = self.store(store, before.as_ref(), rows)?;
+        let (manifest, mut changed) = self.store(store, before.as_ref(), rows).await?;
         let epoch = before.as_ref().map_or(1, |head| head.epoch.saturating_add(1));
         let last = before.as_ref().map_or(0, |head| head.last);
         // The epoch is part of the state: the same rows may be loaded again.
@@ -134,7 +134,7 @@ impl Writer {
             // The same state, in a new manifest.
             let rows = read_table(&self.connection, &self.space, store, table).await?.rows;
             let manifest;
-            (manifest, changed) = self.store(store, Some(&head), &rows)?;
+            (manifest, changed) = self.store(store, Some(&head), &rows).await?;
             changed.deltas = deltas.len();
             head = TableHead { manifest, base: head.last, base_state: head.state, ..head };
             self.replace_head(table, &head).await?;
@@ -216,8 +216,8 @@ impl Writer {
     }
 
     /// Writes the chunks of a table and its manifest, and removes those from the folder that were only in the one before.
-    fn store(
-        &self,
+    async fn store(
+        &mut self,
         store: &Store,
         before: Option<&TableHead>,
         rows: &Rows,
@@ -237,6 +237,8 @@ impl Writer {
             }
             store.write(chunk.digest, &chunk.bytes).map_err(folder)?;
             manifest.push(&chunk);
+            // Many chunks take longer than a lease.
+            self.renew().await?;
         }
         changed.chunks = manifest.chunks.len();
         let bytes = manifest.encode()?;

@@ -251,6 +251,15 @@ def measure(agents: int, members: int, count: int) -> list[dict]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def tell(record: dict, out: Path | None) -> None:
+    """Prints a record as one line of JSON, and adds it to a file."""
+    line = json.dumps(record)
+    print(line, flush=True)
+    if out:
+        with out.open("a") as file:
+            file.write(line + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agents", default="3,30,300", help="numbers of agents")
@@ -263,11 +272,7 @@ def main() -> None:
     for agents in map(int, arguments.agents.split(",")):
         for members in map(int, arguments.members.split(",")):
             for record in measure(agents, members, arguments.changes):
-                line = json.dumps(record)
-                print(line, flush=True)
-                if arguments.out:
-                    with arguments.out.open("a") as out:
-                        out.write(line + "\n")
+                tell(record, arguments.out)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from pathlib import Path
 
 import psutil
 
-from measure_fleet import PREFIX, Etcd, Node, b64, group, wait
+from measure_fleet import PREFIX, Etcd, Node, b64, group, tell, wait
 from router import ROOT, binary, free_ports
 
 GROUPS = 16
@@ -195,11 +195,7 @@ def main() -> None:
     cases = [(int(rules), kind) for rules in arguments.rules.split(",") for kind in arguments.kind.split(",")]
     for rules, kind in cases:
         for record in measure(arguments.agents, rules, arguments.changed, kind):
-            line = json.dumps(record)
-            print(line, flush=True)
-            if arguments.out:
-                with arguments.out.open("a") as out:
-                    out.write(line + "\n")
+            tell(record, arguments.out)
 
 
 if __name__ == "__main__":

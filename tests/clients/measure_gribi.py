@@ -9,7 +9,6 @@ number. Needs a quiet machine.
 """
 
 import argparse
-import json
 import shutil
 import statistics
 import subprocess
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import psutil
 
+from measure_fleet import tell
 from router import binary, free_ports
 
 
@@ -65,14 +65,11 @@ def main() -> None:
     for prefixes in map(int, arguments.prefixes.split(",")):
         runs = [load(prefixes) for _ in range(arguments.repetitions)]
         rates = sorted(prefixes / seconds for seconds, _ in runs)
-        line = json.dumps({
+        record = {
             "experiment": "gribi", "prefixes": prefixes, "repetitions": len(runs), "changes_per_s": round(statistics.median(rates)),
             "least_per_s": round(rates[0]), "most_per_s": round(rates[-1]), "server_bytes": max(rss for _, rss in runs),
-        })
-        print(line, flush=True)
-        if arguments.out:
-            with arguments.out.open("a") as out:
-                out.write(line + "\n")
+        }
+        tell(record, arguments.out)
 
 
 if __name__ == "__main__":

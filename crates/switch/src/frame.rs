@@ -19,8 +19,8 @@ use byname_wire::MacAddress;
 use crate::counters::Reason;
 use crate::key::{Key, KeyKind, VLAN_MAX, is_unicast};
 use crate::packet::{self, Malformed, UDP, UDP_HEADER_BYTES, Udp};
+use crate::role::Role;
 use crate::segments::{Outer, PortSegments};
-use crate::switch::Role;
 
 /// The EtherType that announces a [`Tag`].
 pub const TAG_ETHER_TYPE: u16 = 0x88b5;

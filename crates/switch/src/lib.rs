@@ -14,6 +14,7 @@ pub mod key;
 mod packet;
 pub mod ports;
 mod reports;
+mod role;
 pub mod run;
 pub mod segments;
 pub mod switch;

@@ -39,6 +39,7 @@ use crate::held::Held;
 use crate::key::KeyKind;
 pub use crate::reports::Report;
 use crate::reports::Reports;
+pub use crate::role::Role;
 use crate::segments::PortSegments;
 use byname_forward::Ticks;
 
@@ -56,20 +57,6 @@ pub const CHECK_BITS: u32 = 24;
 /// The layout of ports and checksums in table entries.
 pub fn check() -> Check {
     Check::new(ENTRY_BITS, CHECK_BITS)
-}
-
-/// The use of a port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// Not used yet.
-    Closed,
-    /// Hosts, and everything else that is not a switch of this network.
-    Host,
-    /// Another switch.
-    Trunk {
-        /// Whether the link is on the tree that frames for groups are flooded along.
-        floods: bool,
-    },
 }
 
 /// The controller's decisions for one switch.

@@ -5,7 +5,6 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-pub mod audit;
 pub mod balance;
 pub mod config;
 pub mod fib_writer;

@@ -27,12 +27,12 @@ use byname_wire::{Data, Interest, Name};
 use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, bounded};
 use thiserror::Error;
 
-pub use self::changes::Limits;
 use self::door::Guests;
 pub use self::door::{Door, GUESTS, TellAnswer, guest_face};
-use crate::audit::Audit;
 use crate::fib_writer::{Engines, FibWriter};
 use crate::metrics;
+use crate::mgmt::audit::Audit;
+pub use crate::mgmt::reload::Limits;
 use crate::mgmt::tlv::{ControlResponse, Element};
 use crate::mgmt::{Management, Restored};
 use crate::readvertise::{Destination, Readvertiser};

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use byname_control::audit::Audit;
 use byname_control::config::Readvertise;
 use byname_control::fib_writer::{Engines, Replica};
+use byname_control::mgmt::audit::Audit;
 use byname_control::mgmt::reload::RouteChange;
 use byname_control::mgmt::tlv::{
     ChannelStatus, ControlParameters, ControlResponse, Element, FaceEventKind, FaceEventNotification, FaceStatus,

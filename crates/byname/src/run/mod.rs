@@ -28,9 +28,9 @@ use std::thread::JoinHandle;
 use std::time::SystemTime;
 
 use anyhow::Context;
-use byname_control::audit::Audit;
 use byname_control::config::{Authorization, Config, ConfigError, Log, Reach, RightSigner, Source, default_toml};
 use byname_control::fib_writer::{Engines, FibEngine, Replica};
+use byname_control::mgmt::audit::Audit;
 use byname_control::readvertise::Destination;
 use byname_control::security::{Authorizer, Signer};
 use byname_control::service::{self, ControlConfig, ControlHandle, Forwarder};

@@ -5,7 +5,22 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::value;
-use crate::audit::Destination;
+
+/// Where the lines go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AuditDestination {
+    /// The journal of systemd.
+    Journal,
+    /// A file. When it would become longer than `bytes_max`, it gets a number, and a new one begins.
+    File {
+        /// The newest file. Older ones have `.1`, `.2` and so on behind this name.
+        path: PathBuf,
+        /// Most bytes of a file.
+        bytes_max: u64,
+        /// Number of older files to keep.
+        old_files: usize,
+    },
+}
 
 /// `[audit]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -31,11 +46,11 @@ impl Default for AuditLog {
 
 impl AuditLog {
     /// Where the lines go. A file name is relative to `folder`.
-    pub fn destination(&self, folder: &Path) -> Option<Destination> {
+    pub fn destination(&self, folder: &Path) -> Option<AuditDestination> {
         match self.to.to_str() {
             Some("") => None,
-            Some("journal") => Some(Destination::Journal),
-            _ => Some(Destination::File {
+            Some("journal") => Some(AuditDestination::Journal),
+            _ => Some(AuditDestination::File {
                 path: folder.join(&self.to),
                 bytes_max: self.file_max as u64,
                 old_files: self.old_files,
@@ -52,9 +67,9 @@ mod tests {
     fn destinations() {
         let destination = |to: &str| AuditLog { to: to.into(), ..AuditLog::default() }.destination(Path::new("/etc/b"));
         assert_eq!(destination(""), None);
-        assert_eq!(destination("journal"), Some(Destination::Journal));
+        assert_eq!(destination("journal"), Some(AuditDestination::Journal));
         for (to, expected) in [("audit.log", "/etc/b/audit.log"), ("/var/log/x", "/var/log/x")] {
-            let Some(Destination::File { path, bytes_max, old_files }) = destination(to) else { panic!("a file") };
+            let Some(AuditDestination::File { path, bytes_max, old_files }) = destination(to) else { panic!("a file") };
             assert_eq!((path, bytes_max, old_files), (PathBuf::from(expected), 16 << 20, 7));
         }
     }

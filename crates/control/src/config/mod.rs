@@ -46,7 +46,7 @@ use serde::Deserialize;
 
 use crate::fib_writer::{FibEngineKind, FibParameters};
 
-pub use audit::AuditLog;
+pub use audit::{AuditDestination, AuditLog};
 pub use changes::{Change, Changes, changes};
 pub use dashboard::DashboardSettings;
 pub use error::ConfigError;

@@ -4,9 +4,9 @@ use byname_forward::FaceId;
 use byname_wire::Interest;
 use byname_wire::signature::KeyLocator;
 
+use super::audit::{Audit, Entry, Outcome};
 use super::tlv::ControlResponse;
 use super::{Command, Management, Moment, VERB_END};
-use crate::audit::{Audit, Entry, Outcome};
 use crate::security::Authorized;
 
 impl Management {

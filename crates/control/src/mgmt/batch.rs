@@ -7,9 +7,9 @@ use byname_forward::FaceId;
 use byname_mgmt::batch::{BATCH_CHANGES_MAX, BatchChange, BatchOutcome, decode_batch};
 use byname_wire::{Descriptor, Interest, Name};
 
+use super::audit::Entry;
 use super::tlv::{ControlParameters, ControlResponse, Element};
 use super::{Command, Management, Moment, faces, tags};
-use crate::audit::Entry;
 use crate::security::Authorized;
 
 /// What was asked, and from where.

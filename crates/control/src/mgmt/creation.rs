@@ -16,9 +16,9 @@ use byname_wire::{Interest, Name};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::Management;
+use super::audit::Entry;
 use super::faces::{AnswerForm, create_request, created};
 use super::tlv::{ControlParameters, ControlResponse};
-use crate::audit::Entry;
 
 /// Part of an Interest's lifetime that is left for sending the answer.
 const ANSWER_TIME_MS: u64 = 500;

@@ -5,6 +5,7 @@
 
 mod announced;
 mod announcement;
+pub mod audit;
 mod audited;
 mod batch;
 mod command;
@@ -48,6 +49,7 @@ pub use byname_mgmt as tlv;
 pub use byname_trust::Moment;
 
 use self::announced::Announced;
+use self::audit::{Audit, Entry};
 use self::creation::Creations;
 use self::dataset::{Datasets, Source, Sources};
 use self::durable::Durable;
@@ -62,7 +64,6 @@ use self::tlv::{ControlParameters, ControlResponse, Element, FaceQueryFilter};
 use self::trace::Traces;
 use self::traffic::Counting;
 use self::waiting::Waiting;
-use crate::audit::{Audit, Entry};
 use crate::balance::{Balancer, FaceLoad};
 use crate::fib_writer::FibWriter;
 use crate::metrics::Snapshot;

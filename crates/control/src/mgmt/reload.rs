@@ -8,14 +8,14 @@ use std::time::Duration;
 use byname_forward::Packet;
 use byname_wire::{Interest, Name};
 
+use super::audit::Entry;
 use super::tlv::{ConfigChange, ControlParameters, ControlResponse, Element, ReloadReport, reload_flags};
 use super::{Command, Management, Moment};
-use crate::audit::Entry;
 use crate::config::Changes;
 use crate::rib::{RibError, Route};
 use crate::security::Authorizer;
 use crate::security::marks::Marks;
-use crate::service::Limits;
+use crate::tags::TagLimits;
 
 /// Largest cost of a link to a neighbour.
 const LINK_COST_MAX: u64 = 15;
@@ -25,6 +25,20 @@ const CONFIRM_WITHIN_MAX: Duration = Duration::from_secs(24 * 3600);
 const CHANGES_BYTES_MAX: usize = 5000;
 /// Most bytes of the text of an answer.
 const TEXT_BYTES_MAX: usize = 2500;
+
+/// Limits that can change while the router runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Most routes.
+    pub routes_max: usize,
+    /// Most prefix announcements.
+    pub announcements_max: usize,
+    /// Most descriptors.
+    pub tag_limits: TagLimits,
+    /// Time over which the loads of packet threads are measured before a face moves. Zero: faces do not move by
+    /// themselves.
+    pub balance_period: Duration,
+}
 
 /// Options of a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

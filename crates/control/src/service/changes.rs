@@ -1,29 +1,13 @@
 //! Changes that a reload of the configuration makes. Each is made whole or not at all.
 
-use std::time::Duration;
-
 use byname_lookup::BuildError;
 
 use super::{ControlError, ControlHandle, Request};
 use crate::fib_writer::TagFibEngine;
-use crate::mgmt::reload::{ReloadRequest, Reloads, RouteChange, StrategyChange};
+use crate::mgmt::reload::{Limits, ReloadRequest, Reloads, RouteChange, StrategyChange};
 use crate::mgmt::tlv::ControlResponse;
 use crate::security::Authorizer;
 use crate::security::marks::Marks;
-use crate::tags::TagLimits;
-
-/// Limits that can change while the router runs.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Most routes.
-    pub routes_max: usize,
-    /// Most prefix announcements.
-    pub announcements_max: usize,
-    /// Most descriptors.
-    pub tag_limits: TagLimits,
-    /// As [`super::ControlConfig::balance_period`].
-    pub balance_period: Duration,
-}
 
 impl ControlHandle {
     /// Sets who carries out the commands of the module `config`.

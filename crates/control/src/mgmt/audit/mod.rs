@@ -10,7 +10,6 @@ mod recent;
 mod writer;
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -22,25 +21,10 @@ use byname_wire::Name;
 use crossbeam_channel::{Sender, bounded};
 use thiserror::Error;
 
-use crate::mgmt::Command;
+use super::Command;
+use crate::config::AuditDestination;
 use recent::Recent;
 use writer::{Output, Writer};
-
-/// Where the lines go.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Destination {
-    /// The journal of systemd.
-    Journal,
-    /// A file. When it would become longer than `bytes_max`, it gets a number, and a new one begins.
-    File {
-        /// The newest file. Older ones have `.1`, `.2` and so on behind this name.
-        path: PathBuf,
-        /// Most bytes of a file.
-        bytes_max: u64,
-        /// Number of older files to keep.
-        old_files: usize,
-    },
-}
 
 /// Why there is no audit log.
 #[derive(Debug, Error)]
@@ -112,7 +96,7 @@ impl Audit {
     ///
     /// # Errors
     /// The destination cannot be opened, or the system gives no thread.
-    pub fn start(destination: Destination, queue_max: usize) -> Result<Self, AuditError> {
+    pub fn start(destination: AuditDestination, queue_max: usize) -> Result<Self, AuditError> {
         let output = Output::open(destination)?;
         let (queue, lines) = bounded(queue_max);
         let lost = Arc::<AtomicU64>::default();

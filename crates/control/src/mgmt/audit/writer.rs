@@ -12,7 +12,8 @@ use std::time::{Duration, SystemTime};
 use crossbeam_channel::Receiver;
 use serde_json::{Map, Value, json};
 
-use super::{AuditError, Destination, Entry, Line, Outcome};
+use super::{AuditError, Entry, Line, Outcome};
+use crate::config::AuditDestination;
 use crate::mgmt::json::parameters_json;
 use crate::mgmt::tlv::{ControlParameters, Element};
 
@@ -26,10 +27,10 @@ pub(super) enum Output {
 }
 
 impl Output {
-    pub fn open(destination: Destination) -> Result<Output, AuditError> {
+    pub fn open(destination: AuditDestination) -> Result<Output, AuditError> {
         match destination {
-            Destination::Journal => Output::open_journal(Path::new(JOURNAL)),
-            Destination::File { path, bytes_max, old_files } => {
+            AuditDestination::Journal => Output::open_journal(Path::new(JOURNAL)),
+            AuditDestination::File { path, bytes_max, old_files } => {
                 let opened = open(&path);
                 let (file, len) = opened.map_err(|error| AuditError::Open { to: path.display().to_string(), error })?;
                 Ok(Output::File { path, bytes_max, old_files, file, len })

@@ -28,8 +28,8 @@ fn lines(path: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn file(path: &Path, bytes_max: u64, old_files: usize) -> Destination {
-    Destination::File { path: path.to_owned(), bytes_max, old_files }
+fn file(path: &Path, bytes_max: u64, old_files: usize) -> AuditDestination {
+    AuditDestination::File { path: path.to_owned(), bytes_max, old_files }
 }
 
 #[test]

@@ -27,6 +27,7 @@ pub struct Built {
 pub fn build(engine: &Engine, setup: &Setup<'_>, load: Load, progress: Progress) -> anyhow::Result<Built> {
     let load = match (load, engine.make) {
         (Load::Auto, Make::Baseline(_) | Make::Halves { construct: Some(_), .. }) => Load::Construct,
+        (Load::Auto, Make::Files(_)) => Load::Bulk,
         (Load::Auto, _) => Load::Changes,
         (load, _) => load,
     };
@@ -40,6 +41,7 @@ pub fn build(engine: &Engine, setup: &Setup<'_>, load: Load, progress: Progress)
         (Load::Bulk, Make::Halves { bulk: Some(bulk), .. }) => {
             bulk(setup, &mut |names| bar.inc(names)).map(|fib| Table::Halves { subject: None, fib })
         }
+        (Load::Bulk, Make::Files(make)) => make(setup).map(|fib| Table::Halves { subject: None, fib }),
         (Load::Changes, Make::Halves { empty, .. }) => {
             empty(setup).and_then(|subject| insert_all(subject, setup, |names| bar.inc(names)))
         }

@@ -1,15 +1,19 @@
 //! Engines under test: byname's own engines and the baselines.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{anyhow, ensure};
+use byname_lookup::file::{Opening, Place};
+use byname_lookup::flat::known::{Exact, Filter, Known};
 use byname_lookup::flat::line::{self, BulkLoad, LineRetrieval, bulk_load};
 use byname_lookup::flat::message::Feed;
 use byname_lookup::flat::othello::{self, Othello};
 use byname_lookup::flat::validity::{Check, Checked, Filtered};
 use byname_lookup::oracle::FlatOracle;
 use byname_lookup::{BuildError, Control, EntryId, FlatFib, Pages};
-use byname_wire::Digest;
+use byname_wire::{Digest, NameHashKey};
 
 use super::baselines::{Construct, FlatName, KINDS, Population};
 use super::hasher::Hasher;
@@ -129,6 +133,8 @@ pub enum Make {
     },
     /// A baseline, which is not split into halves.
     Baseline(Construct),
+    /// Only a query half, from files.
+    Files(fn(&Setup<'_>) -> anyhow::Result<Arc<dyn FlatFib>>),
 }
 
 impl Engine {
@@ -137,6 +143,7 @@ impl Engine {
         match self.make {
             Make::Halves { chooses_pages, .. } => chooses_pages.then_some(options.pages),
             Make::Baseline(_) => Some(PageSize::Large),
+            Make::Files(_) => Some(options.pages),
         }
     }
 }
@@ -213,6 +220,29 @@ const OWN: &[Engine] = &[
         },
     },
     Engine {
+        name: "fingerprints",
+        about: "line beside a filter from a file, which 1 of 256 unknown names pass [Concise §7.3]",
+        bytes_per_name: 120,
+        make: Make::Files(|setup| {
+            known(setup, |path, key, names| {
+                let digests = names.iter().map(|(name, _)| *name);
+                Filter::save((path, key), CHECK_BITS, digests, &mut |_| {})?;
+                Ok(Known::Filter(Filter::open(path, opening(setup))?))
+            })
+        }),
+    },
+    Engine {
+        name: "digests",
+        about: "line beside the digests of all names from a file, which no unknown name passes [Concise §7.3]",
+        bytes_per_name: 160,
+        make: Make::Files(|setup| {
+            known(setup, |path, key, names| {
+                Exact::save((path, key), names.iter().map(|(name, _)| *name))?;
+                Ok(Known::Exact(Exact::open(path, opening(setup))?))
+            })
+        }),
+    },
+    Engine {
         name: "oracle",
         about: "a HashMap of digests: the oracle that the others are tested against",
         bytes_per_name: 80,
@@ -247,6 +277,31 @@ fn checked(setup: &Setup<'_>, names: impl Iterator<Item = (Digest, EntryId)>) ->
 fn filtered(setup: &Setup<'_>, names: Vec<(Digest, EntryId)>) -> anyhow::Result<Subject> {
     let engine = LineRetrieval::load(&line_options(setup), &names)?;
     Ok(Box::new(Filtered::new(engine, names.into_iter().map(|(name, _)| name), FILTER_ODDS)))
+}
+
+fn opening(setup: &Setup<'_>) -> Opening {
+    Opening { place: Place::Copied(setup.pages), checked: true }
+}
+
+/// A table of all names, and what `make` has put into a file to tell them.
+fn known(
+    setup: &Setup<'_>,
+    make: impl FnOnce(&Path, &NameHashKey, &[(Digest, EntryId)]) -> anyhow::Result<Known>,
+) -> anyhow::Result<Arc<dyn FlatFib>> {
+    static FILES: AtomicU64 = AtomicU64::new(0);
+    let number = FILES.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("byname-lab-{}-{number}.known", std::process::id()));
+    let names: Vec<_> = setup.stream().collect();
+    // The digests are of the measurement's hash function, whatever key the file has.
+    let known = make(&path, &NameHashKey::new([0, 0]), &names);
+    // Once it is in memory, nobody needs the file.
+    let _ = std::fs::remove_file(&path);
+    let table = line::bulk_load(
+        &line_options(setup),
+        || names.iter().copied(),
+        BulkLoad { names_at_once: BULK_NAMES_AT_ONCE, progress: &mut |_| {} },
+    )?;
+    Ok(known?.in_front_of(table))
 }
 
 /// Options of line's tables. Their limit of names is far away: near the limit, the engine would look up each name of a

@@ -72,7 +72,9 @@ pub fn measure(options: &Options, engines: &[&str], progress: Progress) -> anyho
     let engines: Vec<_> = engines.iter().map(|name| engine::find(name)).collect::<Result<_, _>>()?;
     refuse_impossible(options, &engines)?;
     let run = Run::prepare(options, progress)?;
-    let on_pages = engines.iter().filter(|engine| matches!(engine.make, Make::Halves { chooses_pages: true, .. }));
+    let on_pages = engines
+        .iter()
+        .filter(|engine| matches!(engine.make, Make::Halves { chooses_pages: true, .. } | Make::Files(_)));
     let estimate = on_pages.map(|engine| engine.bytes_per_name * run.names.len()).sum();
     let reserved = options.reserve.unwrap_or(estimate);
     let (mut benches, _reservation) = harness::reserved(

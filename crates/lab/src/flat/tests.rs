@@ -137,10 +137,11 @@ fn a_second_switch_costs_less_than_the_first_and_is_right() {
 #[test]
 fn checksums_and_filters_tell_most_unknown_names() {
     let options = Options { names: 200_000, ..tiny(Keys::Random) };
-    let answered =
-        ["line", "checked", "filtered"].map(|engine| measure_engines(&options, &[engine])[0].unknown_answered);
+    let answered = ["line", "checked", "filtered", "fingerprints", "digests"]
+        .map(|engine| measure_engines(&options, &[engine])[0].unknown_answered);
     // 3125 unknown names are looked up, and 12 of them pass on average.
     assert!(answered[0] > 0.9 && answered[1..].iter().all(|share| *share < 0.02), "{answered:?}");
+    assert_eq!(answered[4], 0.0, "digests are exact");
 }
 
 #[test]
@@ -149,6 +150,7 @@ fn names_come_in_as_was_asked_for() {
         let (changes, construct, bulk) = match engine.make {
             Make::Halves { construct, bulk, .. } => (true, construct.is_some(), bulk.is_some()),
             Make::Baseline(_) => (false, true, false),
+            Make::Files(_) => (false, false, true),
         };
         for (load, is_there) in [(Load::Changes, changes), (Load::Construct, construct), (Load::Bulk, bulk)] {
             let options = Options { load, ..tiny(Keys::Random) };

@@ -8,13 +8,13 @@ use crate::table::{self, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "concise-validity",
-    title: "checksums and filters against unknown names",
+    title: "checksums, filters and digests against unknown names",
     source: "[Concise §7.3]",
-    needs: Needs { rules: &[1_000_000, 4_000_000], quick_rules: &[10_000], bytes_per_rule: 120, data: &[], minutes: 3 },
+    needs: Needs { rules: &[1_000_000, 4_000_000], quick_rules: &[10_000], bytes_per_rule: 160, data: &[], minutes: 3 },
     run,
 };
 
-const ENGINES: [&str; 3] = ["line", "checked", "filtered"];
+const ENGINES: [&str; 5] = ["line", "checked", "filtered", "fingerprints", "digests"];
 
 fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
     for names in context.rules() {

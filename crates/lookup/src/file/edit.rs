@@ -3,8 +3,13 @@
 //! A checksum of lines is not computed again. CRC-32C is linear: the checksums of two sections of one length differ by that of their
 //! exclusive or, which is zero but for the lines that differ. So an edit costs as much as these lines, whatever the length of the file.
 
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+
 use super::{FileError, Header, Kind, TableFile};
 use crate::memory::Line;
+use crate::update::BuildError;
 
 /// Bytes to write into a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +18,23 @@ pub struct Edit {
     pub at: u64,
     /// The bytes.
     pub bytes: Vec<u8>,
+}
+
+/// A file that cannot be changed in place, or not in this way.
+#[derive(Debug, Error)]
+pub enum LiveError {
+    /// The file cannot be read, or would not keep its length.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A rule, a name or a change was refused.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The file was not made of these rules or names.
+    #[error("the file is not of these rules")]
+    OtherRules,
+    /// A part of the table must be built anew.
+    #[error("a part of the table has outgrown its room")]
+    Grown,
 }
 
 /// A line of a section, as it was and as it is.
@@ -28,15 +50,17 @@ pub(crate) struct EditedFile {
     kind: Kind,
     header: Header,
     edits: Vec<Edit>,
+    /// Bytes of sections as they were written last.
+    written: BTreeMap<u32, Vec<u8>>,
 }
 
 impl EditedFile {
     /// A file without changes yet.
     pub(crate) fn new(kind: Kind, file: &TableFile) -> Self {
-        EditedFile { kind, header: file.header.clone(), edits: Vec::new() }
+        EditedFile { kind, header: file.header.clone(), edits: Vec::new(), written: BTreeMap::new() }
     }
 
-    /// Replaces the bytes of a section.
+    /// Replaces the bytes of a section. The first time, they are written even if the file has them.
     ///
     /// # Errors
     /// If there is no such section, or it has another length.
@@ -45,11 +69,11 @@ impl EditedFile {
         if section.len != bytes.len() as u64 {
             return Err(FileError::malformed(format!("section {number} would have another length")));
         }
-        let crc = crc32c::crc32c(bytes);
-        if crc != section.crc {
-            section.crc = crc;
+        if self.written.get(&number).is_none_or(|written| written != bytes) {
+            section.crc = crc32c::crc32c(bytes);
             let at = section.offset;
             self.edits.push(Edit { at, bytes: bytes.to_vec() });
+            self.written.insert(number, bytes.to_vec());
         }
         Ok(())
     }
@@ -123,7 +147,7 @@ mod tests {
             let text: &[u8] = if round < 10 { b"one" } else { b"two" };
             file.bytes(1, text).unwrap();
             let edits = file.take();
-            assert_eq!(edits.len(), 4 + usize::from(round == 10));
+            assert_eq!(edits.len(), 4 + usize::from(round == 0 || round == 10));
             for Edit { at, bytes: new } in edits {
                 bytes[at as usize..][..new.len()].copy_from_slice(&new);
             }

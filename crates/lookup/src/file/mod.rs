@@ -37,10 +37,10 @@ use std::path::{Path, PathBuf};
 use byname_wire::{HashFunction, NameHashKey};
 use thiserror::Error;
 
-use crate::memory::{Lines, Pages};
+use crate::memory::{Line, Lines, Pages};
 use crate::sync::Ordering;
 
-pub use self::edit::Edit;
+pub use self::edit::{Edit, LiveError};
 pub(crate) use self::edit::{EditedFile, Rewritten};
 pub(crate) use self::write::TableWriter;
 
@@ -241,6 +241,23 @@ impl TableFile {
         let len = self.section(number)?.len;
         let whole = len > 0 && len.is_multiple_of(64);
         if whole { Ok((len / 64) as usize) } else { Err(FileError::malformed("a line is incomplete")) }
+    }
+
+    /// Whether a section has these lines, which lie in several runs. Compares their checksum.
+    pub(crate) fn has_lines<'a>(
+        &self,
+        number: u32,
+        runs: impl IntoIterator<Item = &'a [Line]>,
+    ) -> Result<bool, FileError> {
+        let section = self.section(number)?;
+        let (mut crc, mut len) = (0, 0);
+        for line in runs.into_iter().flatten() {
+            for word in &line.0 {
+                crc = crc32c::crc32c_append(crc, &word.load(Ordering::Relaxed).to_le_bytes());
+            }
+            len += size_of::<Line>() as u64;
+        }
+        Ok((crc, len) == (section.crc, section.len))
     }
 
     /// The lines of a section, where [`Opening::place`] wants them.

@@ -14,7 +14,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use byname_wire::{Name, NameRef, NameView, PrefixHashes};
-use thiserror::Error;
 
 use super::image::{FILTERS, Image, LINES, SHAPE, Shape};
 use super::query::{Query, fattest};
@@ -23,22 +22,8 @@ use super::trie::{ROOT, Spot, Trie};
 use super::word::Word;
 use super::{AHEAD, Compact, DEPTH_MAX, NodeId, Options};
 use crate::entry::EntryId;
-use crate::file::{Edit, EditedFile, FileError, Kind, Opening, Place, TableFile};
+use crate::file::{Edit, EditedFile, Kind, LiveError, Opening, Place, TableFile};
 use crate::update::{BuildError, Change};
-
-/// A file of which there is no [`LiveTable`], or a change that it cannot take.
-#[derive(Debug, Error)]
-pub enum LiveError {
-    /// The file cannot be read, or would not keep its length.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// A rule or a change was refused.
-    #[error(transparent)]
-    Build(#[from] BuildError),
-    /// The file was not made of these rules.
-    #[error("the file is not of these rules")]
-    OtherRules,
-}
 
 /// Takes the rules of a file.
 pub struct LiveLoader {

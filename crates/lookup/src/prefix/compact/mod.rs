@@ -71,7 +71,7 @@ use crate::update::{BuildError, Change, Control, Update};
 
 pub use self::bulk::{BulkLoader, NodeCounter};
 pub use self::bulk_table::{BulkTable, Translation};
-pub use self::live::{LiveError, LiveLoader, LiveTable};
+pub use self::live::{LiveLoader, LiveTable};
 
 /// Maximum depth of a rule.
 pub const DEPTH_MAX: usize = 32;

@@ -51,6 +51,10 @@ pub struct BuilderArgs {
     /// Build a table so many ms after its last change
     #[arg(long, value_name = "MS", default_value_t = 500)]
     pause: u64,
+    /// Keep tables with their names in so many MiB of memory: a change then takes as long as what changes. A table that does not fit is
+    /// read and built whole for each change, and needs memory for the table alone. A million rules take about 90 MiB. 0: keep none
+    #[arg(long, value_name = "MIB", default_value_t = 4096)]
+    names_memory_max: usize,
 }
 
 /// Runs `byname builder` until a signal ends it.
@@ -80,6 +84,7 @@ pub fn run(args: BuilderArgs, connection: &Connection) -> anyhow::Result<u8> {
             rows_max: u64::MAX,
         },
         pause: Duration::from_millis(args.pause),
+        names_bytes_max: args.names_memory_max.saturating_mul(1 << 20),
         by: who(),
     };
     process::end_on_panic();

@@ -31,9 +31,12 @@ const GROUPS_MAX: usize = LABELS_MAX - 1;
 pub struct Source<'a> {
     manifest: Manifest,
     /// What the deltas say, all of them together.
-    changes: BTreeMap<Box<[u8]>, Option<Arc<[u8]>>>,
+    changes: Changes,
     read: &'a dyn Fn(Digest) -> Result<Vec<u8>, String>,
 }
+
+/// Changes of rows, by key. `None` removes a row.
+pub(super) type Changes = BTreeMap<Box<[u8]>, Option<Arc<[u8]>>>;
 
 /// Takes the key and the value of a row.
 type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), String> + 'a;
@@ -55,25 +58,12 @@ impl<'a> Source<'a> {
     pub fn open(job: &Job, read: &'a dyn Fn(Digest) -> Result<Vec<u8>, String>) -> Result<Self, String> {
         let manifest =
             Manifest::decode(job.head.manifest, &read(job.head.manifest)?).map_err(|error| error.to_string())?;
-        let (mut state, mut changes) = (job.head.base_state, BTreeMap::new());
-        for sequence in job.head.base + 1..=job.head.last {
-            let missing = || format!("delta {sequence} is missing, or is not the one that follows");
-            let delta =
-                Delta::decode(job.deltas.get(&sequence).ok_or_else(missing)?).map_err(|error| error.to_string())?;
-            if delta.epoch != job.head.epoch || delta.before != state {
-                return Err(missing());
-            }
-            state = delta.after;
-            changes.extend(delta.changes);
-        }
-        if state != job.head.state {
-            return Err("its deltas do not lead to the state that its head says".to_owned());
-        }
+        let changes = changes_after(job, job.head.base, job.head.base_state)?;
         Ok(Source { manifest, changes, read })
     }
 
     /// Calls `each` with the key and the value of each row, sorted by key.
-    fn each(&self, each: &mut Each<'_>) -> Result<(), String> {
+    pub(super) fn each(&self, each: &mut Each<'_>) -> Result<(), String> {
         let mut changes = self.changes.iter().peekable();
         for listed in &self.manifest.chunks {
             let mut rows = Rows::new();
@@ -111,6 +101,24 @@ impl<'a> Source<'a> {
     }
 }
 
+/// What the deltas of a job say that follow this one, after which the table has this state.
+pub(super) fn changes_after(job: &Job, sequence: u64, mut state: Digest) -> Result<Changes, String> {
+    let mut changes = BTreeMap::new();
+    for sequence in sequence + 1..=job.head.last {
+        let missing = || format!("delta {sequence} is missing, or is not the one that follows");
+        let delta = Delta::decode(job.deltas.get(&sequence).ok_or_else(missing)?).map_err(|error| error.to_string())?;
+        if delta.epoch != job.head.epoch || delta.before != state {
+            return Err(missing());
+        }
+        state = delta.after;
+        changes.extend(delta.changes);
+    }
+    if state != job.head.state {
+        return Err("its deltas do not lead to the state that its head says".to_owned());
+    }
+    Ok(changes)
+}
+
 /// Groups by the values of rows, of which there are few.
 #[derive(Default)]
 struct Groups(HashMap<Box<[u8]>, Label>);
@@ -126,7 +134,7 @@ impl Groups {
 }
 
 /// Numbers of groups: first those that the file before has, in their order, and then the others.
-struct Numbers {
+pub(super) struct Numbers {
     texts: Vec<Box<[u8]>>,
     by_value: HashMap<Box<[u8]>, EntryId>,
     groups: Groups,
@@ -147,17 +155,29 @@ impl Numbers {
             // Groups that are gone give up their numbers.
             _ => texts,
         };
-        Ok(Numbers { texts, by_value: HashMap::new(), groups: Groups::default() })
+        Ok(Self::of_texts(texts))
     }
 
-    fn of(&mut self, value: &[u8]) -> Result<EntryId, String> {
+    /// Numbers of labels that a file has.
+    pub(super) fn of_texts(texts: Vec<Box<[u8]>>) -> Self {
+        Numbers { texts, by_value: HashMap::new(), groups: Groups::default() }
+    }
+
+    pub(super) fn of(&mut self, value: &[u8]) -> Result<EntryId, String> {
+        self.known(value)?.ok_or_else(|| "its rows have changed while they were read".to_owned())
+    }
+
+    /// The number of a row's group, if it has one.
+    pub(super) fn known(&mut self, value: &[u8]) -> Result<Option<EntryId>, String> {
         if let Some(number) = self.by_value.get(value) {
-            return Ok(*number);
+            return Ok(Some(*number));
         }
         let text = label_of(self.groups.of(value)?).to_string();
         let number = self.texts.iter().position(|label| **label == *text.as_bytes());
-        let number = EntryId(number.ok_or("its rows have changed while they were read")? as u32);
-        self.by_value.insert(value.into(), number);
+        let number = number.map(|number| EntryId(number as u32));
+        if let Some(number) = number {
+            self.by_value.insert(value.into(), number);
+        }
         Ok(number)
     }
 }
@@ -178,13 +198,7 @@ pub fn make(
     let mut numbers = Numbers::new(labels, &groups)?;
     match &job.head.flat {
         Some(flat) => {
-            let mut names = Vec::new();
-            names.try_reserve_exact(rows as usize).map_err(|_| "there is no memory for its names".to_owned())?;
-            source.each(&mut |row, value| {
-                let name = flat_name(row).map_err(|error| error.to_string())?;
-                names.push((key.digest_bytes(name), numbers.of(value)?));
-                Ok(())
-            })?;
+            let names = flat_names(source, key, rows, &mut numbers)?;
             let labels = labelled::Labels { texts: numbers.texts.clone(), check_bits: flat.check_bits };
             labelled::save((path, key), &labels, &names, &mut |_| {}).map_err(|error| error.to_string())?;
         }
@@ -204,13 +218,30 @@ pub fn make(
     Ok(Made { rows, labels: numbers.texts })
 }
 
+/// The digests of flat names, of which there are so many, with the numbers of their groups.
+pub(super) fn flat_names(
+    source: &Source<'_>,
+    key: &NameHashKey,
+    rows: u64,
+    numbers: &mut Numbers,
+) -> Result<Vec<(byname_wire::Digest, EntryId)>, String> {
+    let mut names = Vec::new();
+    names.try_reserve_exact(rows as usize).map_err(|_| "there is no memory for its names".to_owned())?;
+    source.each(&mut |row, value| {
+        let name = flat_name(row).map_err(|error| error.to_string())?;
+        names.push((key.digest_bytes(name), numbers.of(value)?));
+        Ok(())
+    })?;
+    Ok(names)
+}
+
 /// A new secret key.
 pub fn new_key() -> NameHashKey {
     NameHashKey::with_function(HashFunction::default(), rand::random())
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use byname_lookup::file::{Opening, Place};
     use byname_lookup::flat::labelled::LabelledTable;
     use byname_lookup::prefix::compact::BulkTable;
@@ -223,20 +254,20 @@ mod tests {
 
     const KEY: NameHashKey = NameHashKey::new([3, 4]);
 
-    fn row(uri: &str, group: Option<&str>) -> RowChange {
+    pub(in crate::builder) fn row(uri: &str, group: Option<&str>) -> RowChange {
         let route = |group: &str| Route { group: group.parse().unwrap(), inherit: true, capture: false };
         let name: Name = uri.parse().unwrap();
         (name.value().into(), group.map(|group| route(group).encode().into()))
     }
 
     /// A table in memory: chunks by their names, and the head with deltas.
-    struct Table {
-        chunks: HashMap<Digest, Vec<u8>>,
-        job: Job,
+    pub(in crate::builder) struct Table {
+        pub(in crate::builder) chunks: HashMap<Digest, Vec<u8>>,
+        pub(in crate::builder) job: Job,
     }
 
     impl Table {
-        fn new(rows: &Rows, flat: Option<FlatNames>) -> Table {
+        pub(in crate::builder) fn new(rows: &Rows, flat: Option<FlatNames>) -> Table {
             let (mut manifest, mut all) = (Manifest::default(), HashMap::new());
             for chunk in chunks(rows) {
                 manifest.push(&chunk);
@@ -251,7 +282,7 @@ mod tests {
             Table { chunks: all, job }
         }
 
-        fn change(&mut self, changes: &[RowChange]) {
+        pub(in crate::builder) fn change(&mut self, changes: &[RowChange]) {
             let mut changes = changes.to_vec();
             changes.sort();
             let head = &mut self.job.head;
@@ -262,13 +293,13 @@ mod tests {
             }
         }
 
-        fn make(&self, labels: &[Box<[u8]>], path: &Path) -> Result<Made, String> {
+        pub(in crate::builder) fn make(&self, labels: &[Box<[u8]>], path: &Path) -> Result<Made, String> {
             let read = |digest: Digest| self.chunks.get(&digest).cloned().ok_or_else(|| "nobody has it".to_owned());
             make(&self.job, &Source::open(&self.job, &read)?, &KEY, labels, path)
         }
     }
 
-    fn rows(of: &[(&str, &str)]) -> Rows {
+    pub(in crate::builder) fn rows(of: &[(&str, &str)]) -> Rows {
         of.iter().map(|(uri, group)| row(uri, Some(group))).map(|(key, value)| (key, value.unwrap())).collect()
     }
 

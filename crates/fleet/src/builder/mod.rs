@@ -4,24 +4,25 @@
 //! that this very key still exists, as those of writers have. The leader follows the tables, makes the file of each one that has changed, cuts it
 //! into blocks, and writes `want/built/TABLE`. Agents then fetch the blocks that they do not have.
 //!
+//! After that, a builder keeps the table with its names, if there is memory, and a change costs as much as what changes ([`live`]).
+//!
 //! Whoever becomes the leader takes over what is built already. If nobody has the blocks of a file any more, it makes them again.
 
+mod file;
+pub mod live;
 pub mod make;
 pub mod plan;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use byname_client::transport::Transport;
 use byname_client::{AsyncClient, ClientOptions};
-use byname_lookup::file::secret::Secret;
 use thiserror::Error;
-use tokio::sync::oneshot;
+use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use crate::etcd::messages::{Compare, KeyValue, RangeRequest, TxnRequest, put};
@@ -29,13 +30,12 @@ use crate::etcd::{Connection, Endpoints, EtcdError, Lease, Login, Watch};
 use crate::follow::{ChunkOptions, stored};
 use crate::key::{Key, Space};
 use crate::label::Label;
-use crate::table::blocks::{BLOCK_BYTES, Blocks};
+use crate::table::blocks::Blocks;
 use crate::table::manifest::Manifest;
-use crate::table::patch::Patch;
-use crate::table::store::Store;
 use crate::table::{Digest, named};
-use crate::value::{BuilderReport, BuiltHead, FORMAT, FromBefore, Head, Value};
-use make::{Source, make, new_key};
+use crate::value::{BuilderReport, BuiltHead, FORMAT, Head, Value};
+use file::{BUILDING, Built, build_file, local};
+use live::Kept;
 use plan::{Job, Plan};
 
 /// Lease of `builder`, and how often it is renewed.
@@ -47,9 +47,6 @@ const LOOK: Duration = Duration::from_millis(500);
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3));
 /// After so long without a revision that etcd has, the watch counts as lost.
 const BEHIND: Duration = Duration::from_secs(3);
-
-/// What names of files end with that are being built.
-const BUILDING: &str = ".building";
 
 /// Settings of a builder.
 #[derive(Debug, Clone)]
@@ -64,6 +61,8 @@ pub struct BuilderOptions {
     pub chunks: ChunkOptions,
     /// A table is built so long after its last change.
     pub pause: Duration,
+    /// Memory for tables that are kept with their names, in bytes. Others are built whole for each change.
+    pub names_bytes_max: usize,
     /// Who this is, for people.
     pub by: String,
 }
@@ -73,6 +72,8 @@ struct Shared {
     options: BuilderOptions,
     client: RefCell<Option<AsyncClient>>,
     begun: Instant,
+    /// A thread may still have it when this builder does not lead any more.
+    kept: Arc<Kept>,
 }
 
 /// The reason why a builder does not lead any more.
@@ -95,7 +96,8 @@ pub async fn build(options: BuilderOptions, stop: impl Future<Output = ()>) {
     if let Err(error) = remove_unfinished(folder) {
         warn!("cannot remove what was left half-built in {}: {error}", folder.display());
     }
-    let shared = Shared { options, client: RefCell::new(None), begun: Instant::now() };
+    let kept = Arc::new(Kept::new(options.names_bytes_max));
+    let shared = Shared { options, client: RefCell::new(None), begun: Instant::now(), kept };
     tokio::select! {
         () = serve(&shared) => {}
         () = lead_for_ever(&shared) => {}
@@ -213,21 +215,28 @@ struct Leader<'a> {
     older: BTreeMap<Label, Digest>,
 }
 
-/// What a thread has made.
-type Outcome = Result<BuiltHead, String>;
+/// What a thread has made. `None`: what was kept is of no use, and the table must be built whole.
+type Outcome = Result<Option<BuiltHead>, String>;
+
+/// A thread at work. It tells one outcome, and may go on for a while to keep what it has made.
+struct Work {
+    job: Job,
+    outcome: mpsc::UnboundedReceiver<Outcome>,
+    has_told: bool,
+}
 
 impl Leader<'_> {
     async fn lead(&mut self) -> Result<(), Ended> {
         let (mut watch, mut seen) = self.read().await?;
         self.look_for_blocks().await?;
-        let mut under_way: Option<(Job, oneshot::Receiver<Outcome>)> = None;
+        let mut under_way: Option<Work> = None;
         let mut behind = None;
         loop {
             if under_way.is_none()
                 && let Some(job) = self.plan.next(self.now())
             {
                 match self.begin(&job).await? {
-                    Ok(made) => under_way = Some((job, made)),
+                    Ok(outcome) => under_way = Some(Work { job, outcome, has_told: false }),
                     Err(why) => self.failed(&job.table, why),
                 }
                 continue;
@@ -238,16 +247,23 @@ impl Leader<'_> {
             let wait = wake.min(RENEW.saturating_sub(self.renewed.elapsed()));
             let made = async {
                 match &mut under_way {
-                    Some((_, made)) => made.await,
+                    Some(work) => work.outcome.recv().await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
                 made = made => {
-                    let Some((job, _)) = under_way.take() else { continue };
-                    match made.unwrap_or_else(|_| Err("the thread that builds has ended".to_owned())) {
-                        Ok(head) => self.publish(&job, head).await?,
-                        Err(why) => self.failed(&job.table, why),
+                    let Some(mut work) = under_way.take() else { continue };
+                    let has_told = std::mem::replace(&mut work.has_told, true);
+                    match made {
+                        Some(Ok(Some(head))) => {
+                            self.publish(&work.job, head).await?;
+                            under_way = Some(work);
+                        }
+                        Some(Err(why)) => self.failed(&work.job.table, why),
+                        None if !has_told => self.failed(&work.job.table, "the thread that builds has ended".to_owned()),
+                        // It is due as before, or the thread has done all.
+                        Some(Ok(None)) | None => {}
                     }
                 }
                 response = watch.next() => {
@@ -261,6 +277,8 @@ impl Leader<'_> {
                 () = tokio::time::sleep(wait) => {}
             }
             if self.renew().await? {
+                let tables = self.plan.heads().filter_map(|(table, head, _)| head.map(|_| table));
+                self.shared.kept.forget_others(&tables.collect());
                 // A watch can be lost, and nobody says so.
                 let key = self.shared.options.space.key(&Key::Head);
                 let head = self.connection.range(RangeRequest { key, ..RangeRequest::default() }).await?;
@@ -359,8 +377,11 @@ impl Leader<'_> {
         Ok(bytes)
     }
 
-    /// Brings the chunks of a table here, and begins to build in a thread.
-    async fn begin(&mut self, job: &Job) -> Result<Result<oneshot::Receiver<Outcome>, String>, Ended> {
+    /// Begins to build in a thread. Unless the table is kept, its chunks are brought here before.
+    async fn begin(&mut self, job: &Job) -> Result<Result<mpsc::UnboundedReceiver<Outcome>, String>, Ended> {
+        if self.shared.kept.follows(job) {
+            return Ok(self.start(job, None));
+        }
         let manifest = self.get(job.head.manifest).await;
         let manifest =
             manifest.and_then(|bytes| Manifest::decode(job.head.manifest, &bytes).map_err(|error| error.to_string()));
@@ -381,16 +402,30 @@ impl Leader<'_> {
             }
             None => None,
         };
+        Ok(self.start(job, Some(before)))
+    }
+
+    /// Starts a thread that changes a table that is kept, or builds a file, beside the list of the one before.
+    fn start(&self, job: &Job, whole: Option<Option<Blocks>>) -> Result<mpsc::UnboundedReceiver<Outcome>, String> {
         let ChunkOptions { own, others, .. } = self.shared.options.chunks.clone();
-        let (done, made) = oneshot::channel();
-        let job = job.clone();
-        let built = move || {
-            let result = build_file(&job, &own, &others, before.as_ref());
-            // Whoever waited may be gone.
-            let _ = done.send(result);
+        let (done, outcome) = mpsc::unbounded_channel();
+        let (job, kept) = (job.clone(), self.shared.kept.clone());
+        let work = move || {
+            // Whoever waits may be gone, here and below.
+            let tell = |outcome| drop(done.send(outcome));
+            let Some(before) = whole else { return tell(Ok(kept.change(&job, &own))) };
+            let read =
+                |digest| local(&own, &others, digest)?.ok_or_else(|| format!("chunk {digest} is gone, or damaged"));
+            match build_file(&job, &own, &read, before.as_ref()) {
+                Ok(Built { head, blocks, path }) => {
+                    tell(Ok(Some(head.clone())));
+                    kept.keep(&job, (head, blocks, &path.0), &read);
+                }
+                Err(why) => tell(Err(why)),
+            }
         };
-        let thread = std::thread::Builder::new().name("build".to_owned()).spawn(built);
-        Ok(thread.map(|_| made).map_err(|error| format!("cannot start a thread: {error}")))
+        let thread = std::thread::Builder::new().name("build".to_owned()).spawn(work);
+        thread.map(|_| outcome).map_err(|error| format!("cannot start a thread: {error}"))
     }
 
     /// Writes the head of a file, if this builder still leads and the table still exists.
@@ -473,133 +508,5 @@ impl Leader<'_> {
         if let Err(error) = store.keep(&wanted) {
             warn!("cannot remove old blocks in {}: {error}", store.folder().display());
         }
-    }
-}
-
-/// A chunk from a folder of this host.
-fn local(own: &Store, others: &[Store], digest: Digest) -> Result<Option<Vec<u8>>, String> {
-    for store in std::iter::once(own).chain(others) {
-        match store.read(digest) {
-            Ok(Some(bytes)) => return Ok(Some(bytes)),
-            Ok(None) => {}
-            Err(error) => return Err(format!("{}: {error}", store.folder().display())),
-        }
-    }
-    Ok(None)
-}
-
-/// Makes a file and its blocks.
-fn build_file(job: &Job, own: &Store, others: &[Store], before: Option<&Blocks>) -> Outcome {
-    let begun = Instant::now();
-    let read = |digest| local(own, others, digest)?.ok_or_else(|| format!("chunk {digest} is gone, or damaged"));
-    let source = Source::open(job, &read)?;
-    let key = match &job.before {
-        Some(before) => before.secret.key().map_err(|error| error.to_string())?,
-        None => new_key(),
-    };
-    // It has the secret, and goes when its blocks are there.
-    // A thread that has begun before this builder led again may still be at work.
-    static THREADS: AtomicU64 = AtomicU64::new(0);
-    let number = THREADS.fetch_add(1, Ordering::Relaxed);
-    let path = Scratch(own.folder().join(format!("{}.{number}{BUILDING}", job.table)));
-    let labels = before.map_or(&[][..], |before| &before.labels);
-    let made = make(job, &source, &key, labels, &path.0)?;
-    let in_file = begun.elapsed();
-    let Cut { secret, blocks, new, new_bytes, patch } = cut(&path.0, own, made.labels, before)?;
-    let write = |bytes: &[u8]| -> Result<Digest, String> {
-        let digest = Digest::of(bytes);
-        own.write(digest, bytes).map_err(|error| format!("{}: {error}", own.folder().display()))?;
-        Ok(digest)
-    };
-    let list = blocks.encode().map_err(|error| error.to_string())?;
-    let digest = write(&list)?;
-    let patch = match (&job.before, patch.map(|patch| patch.encode()).filter(|patch| patch.len() < new_bytes / 2)) {
-        (Some(before), Some(patch)) if before.blocks != digest => {
-            info!("table {}: a patch of {} bytes leads to its next file", job.table, patch.len());
-            Some(FromBefore { blocks: before.blocks, patch: write(&patch)? })
-        }
-        _ => None,
-    };
-    info!(
-        "table {}: {} rows built in {} ms, a file of {} bytes; {new} of {} blocks are new, with {new_bytes} bytes; {} ms in all",
-        job.table,
-        made.rows,
-        in_file.as_millis(),
-        blocks.bytes,
-        blocks.digests.len(),
-        begun.elapsed().as_millis()
-    );
-    Ok(BuiltHead {
-        kind: job.head.kind,
-        flat: job.head.flat.clone(),
-        epoch: job.head.epoch,
-        sequence: job.head.last,
-        state: job.head.state,
-        blocks: digest,
-        patch,
-        bytes: blocks.bytes,
-        rows: made.rows,
-        secret,
-    })
-}
-
-/// A file in blocks.
-struct Cut {
-    secret: Secret,
-    blocks: Blocks,
-    /// Blocks that the folder did not have, and their bytes.
-    new: usize,
-    new_bytes: usize,
-    /// What differs from the file before, if that has as many bytes and the same labels, and its blocks are here.
-    patch: Option<Patch>,
-}
-
-/// Cuts a file into blocks, and writes those that the folder does not have.
-fn cut(path: &Path, own: &Store, labels: Vec<Box<[u8]>>, before: Option<&Blocks>) -> Result<Cut, String> {
-    let of_file = |error: std::io::Error| format!("{}: {error}", path.display());
-    let of_folder = |error: std::io::Error| format!("{}: {error}", own.folder().display());
-    let mut file = File::open(path).map_err(of_file)?;
-    let before = before.filter(|before| before.labels == labels);
-    let (mut blocks, mut secret) = (Blocks { labels, ..Blocks::default() }, None);
-    let (mut new, mut new_bytes) = (0, 0);
-    let mut patch = before.map(|_| Patch::default());
-    let mut block = Vec::with_capacity(BLOCK_BYTES);
-    loop {
-        block.clear();
-        (&mut file).take(BLOCK_BYTES as u64).read_to_end(&mut block).map_err(of_file)?;
-        if block.is_empty() {
-            break;
-        }
-        if secret.is_none() {
-            secret = Some(Secret::take(&mut block).map_err(|error| error.to_string())?);
-        }
-        let number = blocks.digests.len();
-        let digest = blocks.push(&block);
-        let was = before.and_then(|before| before.digests.get(number)).copied();
-        if was != Some(digest)
-            && let Some(so_far) = &mut patch
-        {
-            let earlier = was.and_then(|digest| own.read(digest).ok()?).filter(|earlier| earlier.len() == block.len());
-            if earlier.is_none_or(|earlier| so_far.push(number, &earlier, &block).is_err()) {
-                patch = None;
-            }
-        }
-        if !own.has(digest) {
-            (new, new_bytes) = (new + 1, new_bytes + block.len());
-        }
-        own.write(digest, &block).map_err(of_folder)?;
-    }
-    let patch = patch.filter(|_| before.is_some_and(|before| before.bytes == blocks.bytes));
-    let secret = secret.ok_or_else(|| format!("{} is empty", path.display()))?;
-    Ok(Cut { secret, blocks, new, new_bytes, patch })
-}
-
-/// A file that is removed when this is dropped.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // It may not exist.
-        let _ = std::fs::remove_file(&self.0);
     }
 }

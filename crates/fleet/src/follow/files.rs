@@ -1,18 +1,20 @@
 //! Files of tables: brings them here from their blocks, and lets the router take them over.
 //!
-//! A file is written beside the others, and has its name when it is whole. Then the agent names it in a small file of settings, which is
+//! A file is written beside the others, and has its name when it is whole. If a patch leads to it, it is a copy of the file before, which the
+//! system makes, with the lines of the patch: a router has mapped the file before, so that one never changes. Then the agent names it in a small file of settings, which is
 //! part of the router's configuration (`[fleet] tables`), and asks for a reload. Old files are removed when the router has
 //! taken over the new ones. Settings that the router refuses are taken back, so that a restart finds those that it had.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use byname_client::management::ManagementError;
 use byname_client::{AsyncClient, CallError};
+use byname_lookup::file::secret::{HEADER_BYTES, Secret};
 use byname_mgmt::{ControlParameters, ControlResponse, Element, ReloadReport};
 use tokio::task::JoinSet;
 use tracing::{info, warn};
@@ -82,9 +84,9 @@ pub(super) async fn bring(shared: &Shared, file: &WantedFile, said: &mut String)
 }
 
 async fn brought(shared: &Shared, options: &FileOptions, file: &WantedFile) -> Result<(), String> {
-    let list = match patched(shared, file).await {
-        Some(list) => list,
-        None => get(shared, &fetcher(shared), file.head.blocks).await?,
+    let (list, patch) = match patched(shared, file).await {
+        Some((list, patch)) => (list, Some(patch)),
+        None => (get(shared, &fetcher(shared), file.head.blocks).await?, None),
     };
     let blocks = Blocks::decode(file.head.blocks, &list).map_err(|error| format!("the list of its blocks: {error}"))?;
     if blocks.bytes != file.head.bytes {
@@ -96,7 +98,12 @@ async fn brought(shared: &Shared, options: &FileOptions, file: &WantedFile) -> R
     }
     // It has its name only when it is whole.
     let part = options.folder().join(format!(".{}.part", file.name()));
-    let written = write(shared, (&part, &path), &blocks, file).await;
+    // A file that is there and damaged is made of its blocks: perhaps the one before is damaged, too.
+    let copied = match patch.filter(|_| !path.exists()) {
+        Some(patch) => copied(options.folder(), (&part, &path), patch, file).await,
+        None => false,
+    };
+    let written = if copied { Ok(()) } else { write(shared, (&part, &path), &blocks, file).await };
     if written.is_err() {
         // Its room may be what is missing.
         let _ = fs::remove_file(&part);
@@ -104,8 +111,8 @@ async fn brought(shared: &Shared, options: &FileOptions, file: &WantedFile) -> R
     written
 }
 
-/// The list of the file's blocks, made of the file before by its patch, if that is here and the new one is not.
-async fn patched(shared: &Shared, file: &WantedFile) -> Option<Vec<u8>> {
+/// The list of the file's blocks, made of the file before by its patch, if that is here and the new one is not. And the patch.
+async fn patched(shared: &Shared, file: &WantedFile) -> Option<(Vec<u8>, Patch)> {
     let store = &shared.options.chunks.own;
     let FromBefore { blocks, patch } = file.head.patch.as_ref()?;
     if store.has(file.head.blocks) || !store.has(*blocks) {
@@ -113,7 +120,8 @@ async fn patched(shared: &Shared, file: &WantedFile) -> Option<Vec<u8>> {
     }
     let applied = get(shared, &fetcher(shared), *patch).await.and_then(|bytes| {
         let decoded = Patch::decode(*patch, &bytes).map_err(|error| error.to_string())?;
-        decoded.apply(store, *blocks, file.head.blocks)
+        let list = decoded.apply(store, *blocks, file.head.blocks)?;
+        Ok((list, decoded))
     });
     applied.inspect_err(|why| info!("table {}: {why}; the patch is of no use, and blocks are fetched", file.table)).ok()
 }
@@ -129,7 +137,7 @@ fn is_whole(path: &Path, blocks: &Blocks, file: &WantedFile) -> io::Result<bool>
         block.resize(blocks.len_of(number), 0);
         from.read_exact(&mut block)?;
         if number == 0 {
-            let taken = byname_lookup::file::secret::Secret::take(&mut block);
+            let taken = Secret::take(&mut block);
             if taken.ok() != Some(file.head.secret) {
                 return Ok(false);
             }
@@ -139,6 +147,66 @@ fn is_whole(path: &Path, blocks: &Blocks, file: &WantedFile) -> io::Result<bool>
         }
     }
     Ok(true)
+}
+
+/// Makes a file of the one before, if that is here. Returns whether it did.
+async fn copied(folder: &Path, (part, path): (&Path, &Path), patch: Patch, file: &WantedFile) -> bool {
+    let before = match file_before(folder, file) {
+        Ok(Some(before)) => before,
+        // Reading blocks tells what is wrong with the folder.
+        Ok(None) | Err(_) => return false,
+    };
+    let (to, bytes, secret) = (part.to_owned(), file.head.bytes, file.head.secret);
+    // A large file takes a while.
+    let made = tokio::task::spawn_blocking(move || copy_with(&before, &to, &patch, bytes, &secret)).await;
+    let made = made.unwrap_or_else(|error| Err(io::Error::other(error)));
+    match made.and_then(|()| fs::rename(part, path)) {
+        Ok(()) => true,
+        Err(error) => {
+            info!("table {}: the file before cannot be used ({error}), so the file is made of its blocks", file.table);
+            false
+        }
+    }
+}
+
+/// The file before, if it is here: its name says of which blocks it is, with the secret that is in it.
+fn file_before(folder: &Path, file: &WantedFile) -> io::Result<Option<PathBuf>> {
+    let Some(from) = &file.head.patch else { return Ok(None) };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str().filter(|name| is_table(name)) else { continue };
+        let mut header = [0; HEADER_BYTES];
+        if File::open(entry.path())?.read_exact(&mut header).is_err() {
+            continue;
+        }
+        let Ok(secret) = Secret::take(&mut header) else { continue };
+        if name == file.head.file_name_of(&file.table, from.blocks, &secret) {
+            return Ok(Some(entry.path()));
+        }
+    }
+    Ok(None)
+}
+
+/// Writes a file of `bytes` bytes that differs from an earlier one by a patch and the secret.
+fn copy_with(before: &Path, to: &Path, patch: &Patch, bytes: u64, secret: &Secret) -> io::Result<()> {
+    // Where the file system can, both share all that is not written below.
+    if fs::copy(before, to)? != bytes {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it has another length"));
+    }
+    let file = OpenOptions::new().read(true).write(true).open(to)?;
+    for (at, run) in patch.runs() {
+        if at + run.len() as u64 > bytes {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the patch ends behind it"));
+        }
+        file.write_all_at(run, at)?;
+    }
+    let mut header = [0; HEADER_BYTES];
+    file.read_exact_at(&mut header, 0)?;
+    put_secret(0, &mut header, secret).map_err(io::Error::other)?;
+    file.write_all_at(&header, 0)?;
+    file.sync_all()
 }
 
 async fn write(
@@ -319,6 +387,39 @@ mod tests {
         let expected = "[tables]\nbulk = \"w-1.table\"\n[[flat]]\nprefix = \"/o\"\ntable = \"o-1.flat\"\nunknown = \"checksum\"\n\
                         [[flat]]\nprefix = \"/p\"\ntable = \"p-1.flat\"\nunknown = \"any\"\n";
         assert_eq!(text, format!("{FIRST_LINE}{expected}"));
+    }
+
+    #[test]
+    fn a_file_is_the_one_before_with_some_lines_and_another_secret() {
+        const BYTES: usize = 3 * HEADER_BYTES;
+        let folder = tempfile::tempdir().unwrap();
+        let [before, after, bad] = ["before", "after", "bad"].map(|name| folder.path().join(name));
+        let mut old: Vec<u8> = (0..BYTES).map(|at| (at / 3) as u8).collect();
+        old[..8].copy_from_slice(b"byntable");
+        let secrets = [1, 2].map(|byte| Secret::new([byte; 24]));
+        let with = |blank: &[u8], secret: &Secret| {
+            let mut bytes = blank.to_vec();
+            secret.put(&mut bytes).unwrap();
+            bytes
+        };
+        Secret::take(&mut old).unwrap();
+        let mut new = old.clone();
+        for at in [50, 5_000, BYTES - 1] {
+            new[at] ^= 1;
+        }
+        let mut patch = Patch::default();
+        patch.push(0, &old, &new).unwrap();
+        fs::write(&before, with(&old, &secrets[0])).unwrap();
+        copy_with(&before, &after, &patch, BYTES as u64, &secrets[1]).unwrap();
+        assert!(fs::read(&after).unwrap() == with(&new, &secrets[1]));
+        assert!(fs::read(&before).unwrap() == with(&old, &secrets[0]), "it is mapped");
+        // Another length, lines behind the end, no table, and nothing at all.
+        assert!(copy_with(&before, &after, &patch, BYTES as u64 - 1, &secrets[1]).is_err());
+        fs::write(&bad, &with(&old, &secrets[0])[..BYTES - 64]).unwrap();
+        assert!(copy_with(&bad, &after, &patch, BYTES as u64 - 64, &secrets[1]).is_err());
+        fs::write(&bad, [0; BYTES]).unwrap();
+        assert!(copy_with(&bad, &after, &Patch::default(), BYTES as u64, &secrets[1]).is_err());
+        assert!(copy_with(&folder.path().join("none"), &after, &patch, BYTES as u64, &secrets[1]).is_err());
     }
 
     #[test]

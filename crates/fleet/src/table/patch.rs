@@ -80,6 +80,11 @@ impl Patch {
         Ok(patch)
     }
 
+    /// Where runs of lines begin in the file, and their bytes. What is secret in a file is blank in them.
+    pub fn runs(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.runs.iter().map(|(at, run)| (*at, &run[..]))
+    }
+
     /// Makes the new blocks and their list of those before, which are in this folder, and writes them there.
     ///
     /// # Errors

@@ -97,7 +97,12 @@ impl BuiltHead {
 
     /// The name of the file. Another file has another name.
     pub fn file_name(&self, table: &Label) -> String {
-        let digest = byname_wire::digest::sha256(&[&self.blocks.0, self.secret.bytes()]);
+        self.file_name_of(table, self.blocks, &self.secret)
+    }
+
+    /// The name of another file of this kind.
+    pub fn file_name_of(&self, table: &Label, blocks: Digest, secret: &Secret) -> String {
+        let digest = byname_wire::digest::sha256(&[&blocks.0, secret.bytes()]);
         let digits: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
         let end = if self.kind == TableKind::Flat { "flat" } else { "table" };
         format!("{table}-{digits}.{end}")

@@ -26,6 +26,7 @@
 //! **Secrets.** The file contains the hash key, because the table is of no use without it. Anybody
 //! who reads it can make names that collide. Files are made for their owner alone (mode 600).
 
+mod edit;
 pub mod secret;
 mod write;
 
@@ -36,9 +37,11 @@ use std::path::{Path, PathBuf};
 use byname_wire::{HashFunction, NameHashKey};
 use thiserror::Error;
 
-use crate::memory::{Lines, Pages};
+use crate::memory::{Line, Lines, Pages};
 use crate::sync::Ordering;
 
+pub use self::edit::{Edit, LiveError};
+pub(crate) use self::edit::{EditedFile, Rewritten};
 pub(crate) use self::write::TableWriter;
 
 const MAGIC: [u8; 8] = *b"byntable";
@@ -176,9 +179,7 @@ pub(crate) struct TableFile {
     file: File,
     path: PathBuf,
     opening: Opening,
-    secret: [u64; 2],
-    function: HashFunction,
-    sections: Vec<Section>,
+    header: Header,
 }
 
 impl TableFile {
@@ -206,18 +207,17 @@ impl TableFile {
         if header.bytes != metadata.len() {
             return Err(FileError::Length { bytes: metadata.len(), expected: header.bytes });
         }
-        let Header { secret, function, sections, .. } = header;
-        Ok(TableFile { file, path: path.to_owned(), opening, secret, function, sections })
+        Ok(TableFile { file, path: path.to_owned(), opening, header })
     }
 
     /// The key that the table's names are hashed with.
     pub(crate) fn key(&self) -> NameHashKey {
-        NameHashKey::with_function(self.function, self.secret)
+        NameHashKey::with_function(self.header.function, self.header.secret)
     }
 
     fn section(&self, number: u32) -> Result<Section, FileError> {
-        let found = self.sections.iter().find(|section| section.number == number).copied();
-        found.ok_or_else(|| FileError::malformed(format!("section {number} is missing")))
+        let found = self.header.sections.iter().find(|section| section.number == number).copied();
+        found.ok_or_else(|| missing(number))
     }
 
     /// The bytes of a small section, checked.
@@ -241,6 +241,23 @@ impl TableFile {
         let len = self.section(number)?.len;
         let whole = len > 0 && len.is_multiple_of(64);
         if whole { Ok((len / 64) as usize) } else { Err(FileError::malformed("a line is incomplete")) }
+    }
+
+    /// Whether a section has these lines, which lie in several runs. Compares their checksum.
+    pub(crate) fn has_lines<'a>(
+        &self,
+        number: u32,
+        runs: impl IntoIterator<Item = &'a [Line]>,
+    ) -> Result<bool, FileError> {
+        let section = self.section(number)?;
+        let (mut crc, mut len) = (0, 0);
+        for line in runs.into_iter().flatten() {
+            for word in &line.0 {
+                crc = crc32c::crc32c_append(crc, &word.load(Ordering::Relaxed).to_le_bytes());
+            }
+            len += size_of::<Line>() as u64;
+        }
+        Ok((crc, len) == (section.crc, section.len))
     }
 
     /// The lines of a section, where [`Opening::place`] wants them.
@@ -317,7 +334,12 @@ impl TableFile {
     }
 }
 
+fn missing(number: u32) -> FileError {
+    FileError::malformed(format!("section {number} is missing"))
+}
+
 /// The first page.
+#[derive(Debug, Clone)]
 struct Header {
     bytes: u64,
     secret: [u64; 2],
@@ -361,6 +383,34 @@ impl Header {
             function: function_of(u32_at(40))?,
             sections: sections.collect::<Result<_, _>>()?,
         })
+    }
+
+    fn encode(&self, kind: Kind) -> [u8; PAGE] {
+        let mut page = [0; PAGE];
+        let mut put = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &MAGIC);
+        put(8, &VERSION.to_le_bytes());
+        put(12, &kind.number().to_le_bytes());
+        put(16, &self.bytes.to_le_bytes());
+        let [k0, k1] = self.secret;
+        put(24, &k0.to_le_bytes());
+        put(32, &k1.to_le_bytes());
+        put(40, &function_number(self.function).to_le_bytes());
+        put(44, &(self.sections.len() as u32).to_le_bytes());
+        for (i, section) in self.sections.iter().enumerate() {
+            let at = SECTIONS_AT + i * SECTION_BYTES;
+            put(at, &section.number.to_le_bytes());
+            put(at + 4, &section.crc.to_le_bytes());
+            put(at + 8, &section.offset.to_le_bytes());
+            put(at + 16, &section.len.to_le_bytes());
+        }
+        let crc = crc32c::crc32c(&page[..PAGE - 4]);
+        page[PAGE - 4..].copy_from_slice(&crc.to_le_bytes());
+        page
+    }
+
+    fn section_mut(&mut self, number: u32) -> Result<&mut Section, FileError> {
+        self.sections.iter_mut().find(|section| section.number == number).ok_or_else(|| missing(number))
     }
 }
 

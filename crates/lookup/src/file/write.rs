@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use byname_wire::NameHashKey;
 
-use super::{FileError, Kind, MAGIC, PAGE, SECTION_BYTES, SECTIONS_AT, Section, VERSION, function_number};
+use super::{FileError, Header, Kind, PAGE, Section};
 use crate::memory::Line;
 use crate::sync::Ordering;
 
@@ -102,7 +102,13 @@ impl TableWriter {
 
     /// Completes the file, and gives it its name when it is on the disk.
     pub(crate) fn finish(mut self) -> Result<(), FileError> {
-        let page = self.header();
+        let header = Header {
+            bytes: self.at,
+            secret: self.key.secret(),
+            function: self.key.function(),
+            sections: std::mem::take(&mut self.sections),
+        };
+        let page = header.encode(self.kind);
         let written = self.out.seek(SeekFrom::Start(0)).and_then(|_| self.out.write_all(&page));
         let synced = written.and_then(|()| self.out.flush()).and_then(|()| self.out.get_ref().sync_all());
         let renamed = synced.and_then(|()| fs::rename(&self.partial, &self.path));
@@ -112,30 +118,6 @@ impl TableWriter {
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let _ = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
         Ok(())
-    }
-
-    fn header(&self) -> [u8; PAGE] {
-        let mut page = [0; PAGE];
-        let mut put = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
-        put(0, &MAGIC);
-        put(8, &VERSION.to_le_bytes());
-        put(12, &self.kind.number().to_le_bytes());
-        put(16, &self.at.to_le_bytes());
-        let [k0, k1] = self.key.secret();
-        put(24, &k0.to_le_bytes());
-        put(32, &k1.to_le_bytes());
-        put(40, &function_number(self.key.function()).to_le_bytes());
-        put(44, &(self.sections.len() as u32).to_le_bytes());
-        for (i, section) in self.sections.iter().enumerate() {
-            let at = SECTIONS_AT + i * SECTION_BYTES;
-            put(at, &section.number.to_le_bytes());
-            put(at + 4, &section.crc.to_le_bytes());
-            put(at + 8, &section.offset.to_le_bytes());
-            put(at + 16, &section.len.to_le_bytes());
-        }
-        let crc = crc32c::crc32c(&page[..PAGE - 4]);
-        page[PAGE - 4..].copy_from_slice(&crc.to_le_bytes());
-        page
     }
 
     /// The next section begins at a page.

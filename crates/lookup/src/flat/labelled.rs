@@ -20,11 +20,12 @@ use std::sync::Arc;
 use byname_wire::{Digest, NameHashKey};
 
 use super::FlatFib;
-use super::line::{self, BulkLoad, BulkSaveError};
+use super::line::{self, BulkLoad, BulkSaveError, LiveLine};
 use super::validity::Check;
 use crate::entry::EntryId;
-use crate::file::{Fields, FileError, Opening, put_bytes};
-use crate::update::BuildError;
+use crate::file::{Edit, Fields, FileError, LiveError, Opening, put_bytes};
+use crate::memory;
+use crate::update::{BuildError, Change};
 
 /// Maximum number of labels.
 pub const LABELS_MAX: usize = 1 << 16;
@@ -54,6 +55,24 @@ impl Labels {
 
     fn check(&self) -> Option<Check> {
         (self.check_bits > 0).then(|| Check::new(self.label_bits(), self.check_bits))
+    }
+
+    fn options(&self) -> line::Options {
+        line::Options { entry_bits: self.label_bits() + self.check_bits, ..line::Options::default() }
+    }
+
+    /// What a table stores for a name. The entry is the number of a label.
+    fn stored(&self, name: Digest, entry: EntryId) -> EntryId {
+        let stored = self.check().map_or(Ok(entry), |check| check.stored(name, entry));
+        stored.expect("numbers of labels have these bits")
+    }
+
+    /// What a file of so many names notes.
+    fn note(&self, names: usize) -> Vec<u8> {
+        let mut note: Vec<u8> = [self.label_bits(), self.check_bits].into_iter().flat_map(u32::to_le_bytes).collect();
+        note.extend((names as u64).to_le_bytes());
+        self.texts.iter().for_each(|text| put_bytes(&mut note, text));
+        note
     }
 
     fn fit(&self) -> bool {
@@ -86,24 +105,89 @@ pub fn save(
     if let Some((_, EntryId(entry))) = names.iter().find(|(_, entry)| entry.0 >= entries_max) {
         return Err(BuildError::EntryOutOfRange { entry: *entry, entries_max }.into());
     }
-    let mut note: Vec<u8> = [labels.label_bits(), labels.check_bits].into_iter().flat_map(u32::to_le_bytes).collect();
-    note.extend((names.len() as u64).to_le_bytes());
-    labels.texts.iter().for_each(|text| put_bytes(&mut note, text));
-    let check = labels.check();
-    let entry_bits = labels.label_bits() + labels.check_bits;
-    let options = line::Options { entry_bits, ..line::Options::default() };
-    let source = || {
-        names.iter().map(move |&(name, entry)| {
-            let stored = check.map_or(Ok(entry), |check| check.stored(name, entry));
-            (name, stored.expect("numbers of labels have these bits"))
-        })
-    };
+    let source = || names.iter().map(|&(name, entry)| (name, labels.stored(name, entry)));
     let load = BulkLoad { names_at_once: NAMES_AT_ONCE, progress };
-    line::bulk_save(&options, source, load, (path, key, &note))
+    line::bulk_save(&labels.options(), source, load, (path, key, &labels.note(names.len())))
 }
 
 /// Number of names that are sorted by part at a time, at 24 bytes each.
 const NAMES_AT_ONCE: usize = 1 << 22;
+
+/// A table in a file, with the digests of its names: it takes changes, and says what they write into the file.
+///
+/// Cost: 27 bytes a name beside the file's.
+pub struct LiveNames {
+    live: LiveLine,
+    labels: Labels,
+}
+
+impl LiveNames {
+    /// Takes the names that [`save`] made a file of, in the same order. The file is not needed afterwards.
+    ///
+    /// # Errors
+    /// If it cannot be read, or was made of other names, or if there is no memory.
+    pub fn load(path: &Path, names: &[(Digest, EntryId)]) -> Result<Self, LiveError> {
+        let labels = LabelledTable::open(path, Opening::default())?.labels;
+        let entries_max = labels.texts.len() as u32;
+        let mut stored =
+            memory::with_room(names.len()).map_err(|refused| BuildError::Memory { reason: refused.to_string() })?;
+        for &(name, entry) in names {
+            if entry.0 >= entries_max {
+                return Err(BuildError::EntryOutOfRange { entry: entry.0, entries_max }.into());
+            }
+            stored.push((name, labels.stored(name, entry)));
+        }
+        Ok(LiveNames { live: LiveLine::load(path, &labels.options(), &stored)?, labels })
+    }
+
+    /// Number of names.
+    pub fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.live.len() == 0
+    }
+
+    /// Labels and checksums, as the file has them.
+    pub fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
+    /// Memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.live.memory_bytes()
+    }
+
+    /// Applies changes, each of another name, and returns what to write into the file for it to be that of the changed table.
+    ///
+    /// # Errors
+    /// If a label has no text, or a part of the table must be built anew. The table is useless afterwards.
+    pub fn apply(&mut self, changes: &[Change<Digest>]) -> Result<Vec<Edit>, LiveError> {
+        let entries_max = self.labels.texts.len() as u32;
+        let mut stored = Vec::with_capacity(changes.len());
+        for change in changes {
+            match *change {
+                Change::Set(_, EntryId(entry)) if entry >= entries_max => {
+                    return Err(BuildError::EntryOutOfRange { entry, entries_max }.into());
+                }
+                Change::Set(name, entry) => stored.push(Change::Set(name, self.labels.stored(name, entry))),
+                Change::Remove(name) if self.live.contains(name) => {
+                    // The bits of a name stay when it goes. With a wrong checksum, they answer nothing.
+                    if self.labels.check_bits > 0 {
+                        let EntryId(right) = self.labels.stored(name, EntryId(0));
+                        stored.push(Change::Set(name, EntryId(right ^ 1)));
+                    }
+                    stored.push(Change::Remove(name));
+                }
+                Change::Remove(_) => {}
+            }
+        }
+        let labels = &self.labels;
+        self.live.apply(&stored, |names| labels.note(names))
+    }
+}
 
 impl LabelledTable {
     /// Opens a file that [`save`] wrote.
@@ -147,5 +231,90 @@ impl LabelledTable {
     /// Number of names that the table was made of.
     pub fn names(&self) -> u64 {
         self.names
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+
+    const KEY: NameHashKey = NameHashKey::new([7, 8]);
+
+    fn digest(name: u64) -> Digest {
+        KEY.digest_bytes(&name.to_le_bytes())
+    }
+
+    fn save_all(names: &BTreeMap<u64, EntryId>, check_bits: u32, path: &Path) -> Vec<(Digest, EntryId)> {
+        let labels =
+            Labels { texts: vec![b"a".as_slice().into(), b"b".as_slice().into(), b"c".as_slice().into()], check_bits };
+        let all: Vec<_> = names.iter().map(|(name, entry)| (digest(*name), *entry)).collect();
+        save((path, &KEY), &labels, &all, &mut |_| {}).unwrap();
+        all
+    }
+
+    fn put(edits: &[Edit], path: &Path) {
+        let mut bytes = std::fs::read(path).unwrap();
+        for Edit { at, bytes: new } in edits {
+            bytes[*at as usize..][..new.len()].copy_from_slice(new);
+        }
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    /// Random changes, with and without checksums, in a table of several parts.
+    #[test]
+    fn files_of_names_change_in_place() {
+        let path = std::env::temp_dir().join(format!("byname-live-names-{}.flat", std::process::id()));
+        for (seed, check_bits) in [(1, 12), (2, 0)] {
+            let rng = &mut SmallRng::seed_from_u64(seed);
+            let mut names: BTreeMap<u64, EntryId> =
+                (0..150_000).map(|name| (name, EntryId(rng.random_range(0..3)))).collect();
+            let all = save_all(&names, check_bits, &path);
+            let mut live = LiveNames::load(&path, &all).unwrap();
+            assert!(matches!(LiveNames::load(&path, &all[1..]), Err(LiveError::OtherRules)));
+            assert!(live.memory_bytes() < 40 * names.len(), "{} bytes", live.memory_bytes());
+            let (mut written, mut gone) = (0, Vec::new());
+            for round in 0..40u64 {
+                let mut changes = Vec::new();
+                for at in 0..5 {
+                    let known = *names.keys().nth(rng.random_range(0..names.len())).unwrap();
+                    let (new, entry) = (1 << 40 | round << 8 | at, EntryId(rng.random_range(0..3)));
+                    if at % 2 == 0 {
+                        names.remove(&known);
+                        gone.push(known);
+                        changes.push(Change::Remove(digest(known)));
+                    } else {
+                        names.insert(known, entry);
+                        changes.push(Change::Set(digest(known), entry));
+                    }
+                    names.insert(new, entry);
+                    changes.push(Change::Set(digest(new), entry));
+                }
+                // One that was never there.
+                changes.push(Change::Remove(digest(u64::MAX)));
+                let edits = live.apply(&changes).unwrap();
+                written += edits.iter().filter(|edit| edit.bytes.len() == 64).count();
+                put(&edits, &path);
+            }
+            // Ten changes each: not many more lines, and no whole parts.
+            assert!((200..1_200).contains(&written), "{written} lines");
+            let table = LabelledTable::open(&path, Opening::default()).unwrap();
+            assert_eq!((table.names(), live.len()), (names.len() as u64, names.len()));
+            for (name, entry) in &names {
+                assert_eq!(table.query().entry(digest(*name)), Some(*entry));
+            }
+            let answered = gone.iter().filter(|name| table.query().entry(digest(**name)).is_some()).count();
+            assert!(if check_bits > 0 { answered < 5 } else { answered == gone.len() }, "{answered} of {}", gone.len());
+            assert!(matches!(live.apply(&[Change::Set(digest(1), EntryId(3))]), Err(LiveError::Build(_))));
+            // More names than the parts have room for.
+            let many: Vec<_> =
+                (1 << 50..(1 << 50) + 20_000).map(|name| Change::Set(digest(name), EntryId(1))).collect();
+            assert!(matches!(live.apply(&many), Err(LiveError::Grown)));
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 }

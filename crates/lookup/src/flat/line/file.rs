@@ -22,10 +22,10 @@ use super::{LineRetrieval, Options};
 use crate::file::{Fields, FileError, Kind, Opening, TableFile, TableWriter};
 use crate::flat::FlatFib;
 
-const SHAPE: u32 = 1;
-const PARTS: u32 = 2;
-const LINES: u32 = 3;
-const NOTE: u32 = 4;
+pub(super) const SHAPE: u32 = 1;
+pub(super) const PARTS: u32 = 2;
+pub(super) const LINES: u32 = 3;
+pub(super) const NOTE: u32 = 4;
 
 /// A query half from a file.
 pub struct Opened {
@@ -51,24 +51,38 @@ impl LineRetrieval {
 }
 
 pub(super) fn save(query: &Query, path: &Path, key: &NameHashKey, note: &[u8]) -> Result<(), FileError> {
-    // A part that needs fewer bits occurs several times.
-    let (mut numbers, mut parts, mut shape) = (HashMap::new(), Vec::new(), Vec::new());
-    shape.extend((query.shape.entry_bits as u32).to_le_bytes());
-    shape.extend(query.part_bits.to_le_bytes());
-    for part in &query.parts {
-        let number = *numbers.entry((Arc::as_ptr(&part.lines), part.levels[0].first)).or_insert_with(|| {
-            parts.push(part);
-            parts.len() as u32 - 1
-        });
-        shape.extend(number.to_le_bytes());
-    }
-    let cells = parts.iter().flat_map(|part| part.levels).flat_map(|level| level.cells.to_le_bytes());
+    let Sections { shape, cells, parts } = Sections::of(query);
     let mut file = TableWriter::create(path, Kind::Line, key)?;
     file.bytes(SHAPE, &shape)?;
-    file.bytes(PARTS, &cells.collect::<Vec<_>>())?;
+    file.bytes(PARTS, &cells)?;
     file.lines(LINES, parts.iter().map(|part| &part.lines[part.lines_used(query.shape)]))?;
     file.bytes(NOTE, note)?;
     file.finish()
+}
+
+/// What a file says before its lines, and the parts that these are of.
+pub(super) struct Sections<'a> {
+    pub(super) shape: Vec<u8>,
+    pub(super) cells: Vec<u8>,
+    pub(super) parts: Vec<&'a Part>,
+}
+
+impl<'a> Sections<'a> {
+    pub(super) fn of(query: &'a Query) -> Self {
+        // A part that needs fewer bits occurs several times.
+        let (mut numbers, mut parts, mut shape) = (HashMap::new(), Vec::new(), Vec::new());
+        shape.extend((query.shape.entry_bits as u32).to_le_bytes());
+        shape.extend(query.part_bits.to_le_bytes());
+        for part in &query.parts {
+            let number = *numbers.entry((Arc::as_ptr(&part.lines), part.levels[0].first)).or_insert_with(|| {
+                parts.push(part);
+                parts.len() as u32 - 1
+            });
+            shape.extend(number.to_le_bytes());
+        }
+        let cells = parts.iter().flat_map(|part| part.levels).flat_map(|level| level.cells.to_le_bytes()).collect();
+        Sections { shape, cells, parts }
+    }
 }
 
 /// Opens a file that [`LineRetrieval::save`] wrote.

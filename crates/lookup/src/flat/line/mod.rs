@@ -33,6 +33,7 @@ mod eliminate;
 mod feed;
 mod file;
 mod group;
+mod live;
 mod part;
 mod processor;
 mod publisher;
@@ -55,6 +56,7 @@ use crate::update::{self, BuildError, Change, Control, Update};
 
 pub use self::bulk::{BulkLoad, BulkSaveError, bulk_load, bulk_save};
 pub use self::file::{Opened, open};
+pub(super) use self::live::LiveLine;
 pub use self::replica::Replica;
 
 /// How to build a table.

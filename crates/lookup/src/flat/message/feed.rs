@@ -83,6 +83,11 @@ impl Record {
         self.anew.insert(block);
     }
 
+    /// All flips, in their order.
+    pub(crate) fn flips(&self) -> &[Flip] {
+        &self.flips
+    }
+
     fn changes(&self) -> impl Iterator<Item = (&[Flip], usize)> + Clone {
         let starts = std::iter::once(0).chain(self.changes.iter().map(|&(end, _)| end));
         starts.zip(&self.changes).map(|(start, &(end, values))| (&self.flips[start..end], values))

@@ -258,6 +258,19 @@ impl Compact {
         }
     }
 
+    /// The hash of a node's prefix of this depth.
+    pub(super) fn hash_of(&mut self, node: NodeId, depth: usize) -> u64 {
+        let [prefix] = self.digests(node, [depth]);
+        prefix.hash
+    }
+
+    /// The key of a node that has this handle, and its name's check half.
+    pub(super) fn key_of(&mut self, node: NodeId, handle: usize) -> (Key, u64) {
+        let depth = self.trie.depth(node);
+        let [handle, own] = self.digests(node, [handle, depth]);
+        (handle.key(depth), own.check)
+    }
+
     /// Hashes of a node's prefixes, computed from the name in the trie.
     fn digests<const N: usize>(&mut self, node: NodeId, depths: [usize; N]) -> [PrefixDigest; N] {
         let name = NameRef::new_checked_before(self.trie.name(node));

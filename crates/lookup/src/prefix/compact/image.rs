@@ -28,9 +28,9 @@ use crate::entry::EntryId;
 use crate::file::{Fields, FileError, Kind, Opening, TableFile, TableWriter, labels_of, put_bytes};
 use crate::update::Change;
 
-const SHAPE: u32 = 1;
-const FILTERS: u32 = 2;
-const LINES: u32 = 3;
+pub(super) const SHAPE: u32 = 1;
+pub(super) const FILTERS: u32 = 2;
+pub(super) const LINES: u32 = 3;
 const LABELS: u32 = 4;
 const CHANGES: u32 = 5;
 
@@ -80,16 +80,7 @@ impl Image {
         let [part] = &*self.query.parts else { unreachable!("a bulk load makes one part") };
         let shared = &self.query.shared;
         let mut file = TableWriter::create(path, Kind::Compact, &self.key)?;
-        let shape = Shape {
-            buckets: part.lines().len() as u64,
-            fingerprint_bits: shared.fingerprint_mask.count_ones(),
-            root: shared.root(),
-            depth_max: shared.depth_max(),
-            depths: shared.depths(),
-            levels: shared.levels.words(),
-            rules: self.rules,
-        };
-        file.bytes(SHAPE, &shape.encode())?;
+        file.bytes(SHAPE, &Shape::of(&self.query, self.rules).encode())?;
         file.bytes(FILTERS, &shared.levels.filters())?;
         file.lines(LINES, [part.lines()])?;
         let mut bytes = Vec::new();
@@ -106,7 +97,7 @@ impl Image {
 }
 
 /// What a lookup must know before it reads a line.
-struct Shape {
+pub(super) struct Shape {
     buckets: u64,
     fingerprint_bits: u32,
     root: Option<EntryId>,
@@ -117,7 +108,20 @@ struct Shape {
 }
 
 impl Shape {
-    fn encode(&self) -> Vec<u8> {
+    pub(super) fn of(query: &Query, rules: usize) -> Self {
+        let shared = &query.shared;
+        Shape {
+            buckets: query.parts[0].lines().len() as u64,
+            fingerprint_bits: shared.fingerprint_mask.count_ones(),
+            root: shared.root(),
+            depth_max: shared.depth_max(),
+            depths: shared.depths(),
+            levels: shared.levels.words(),
+            rules,
+        }
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = self.buckets.to_le_bytes().to_vec();
         out.extend(self.fingerprint_bits.to_le_bytes());
         out.extend(self.root.map_or(0, |entry| entry.0 + 1).to_le_bytes());

@@ -131,7 +131,8 @@ impl LevelsWriter {
         if level.handles == 0 {
             level.counts = HashMap::new();
             clear(&levels.used, 1 << depth);
-            for word in &levels.filters[depth * (BITS / 64)..(depth + 1) * (BITS / 64)] {
+            // A small table has no filters.
+            for word in levels.filters.iter().skip(depth * (BITS / 64)).take(BITS / 64) {
                 word.store(0, Ordering::Release);
             }
             clear(&levels.dense, 1 << depth);

@@ -47,6 +47,7 @@ mod edges;
 mod exact;
 mod image;
 mod levels;
+mod live;
 mod names;
 mod part;
 mod query;
@@ -70,6 +71,7 @@ use crate::update::{BuildError, Change, Control, Update};
 
 pub use self::bulk::{BulkLoader, NodeCounter};
 pub use self::bulk_table::{BulkTable, Translation};
+pub use self::live::{LiveLoader, LiveTable};
 
 /// Maximum depth of a rule.
 pub const DEPTH_MAX: usize = 32;

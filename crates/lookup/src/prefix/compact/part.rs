@@ -19,10 +19,13 @@
 //! place, so it is never absent. A reader that missed it there sees a new version in the key's
 //! first bucket, and looks again.
 
+use std::collections::BTreeMap;
 use std::io;
+use std::sync::{Mutex, PoisonError};
 
 use super::tags::slots_tagged;
 use super::word::Word;
+use crate::file::Rewritten;
 use crate::memory::{Line, Lines, Pages};
 use crate::prefetch;
 use crate::sync::Ordering;
@@ -67,6 +70,8 @@ impl Place {
 pub(super) struct Part {
     lines: Lines,
     buckets: u32,
+    /// If somebody keeps a copy: the words of lines before they were written, by bucket.
+    before: Option<Mutex<BTreeMap<u32, [u64; 8]>>>,
 }
 
 impl Part {
@@ -74,7 +79,7 @@ impl Part {
     pub(super) fn new(buckets: u32, pages: Pages) -> io::Result<Self> {
         let lines = Lines::zeroed(buckets as usize, pages)?;
         lines.prefault();
-        Ok(Part { lines, buckets })
+        Ok(Part { lines, buckets, before: None })
     }
 
     /// A part with these lines, one for each bucket. They may hold anything.
@@ -83,7 +88,35 @@ impl Part {
     /// If there are not as many lines as buckets, or none.
     pub(super) fn from_lines(lines: Lines, buckets: u32) -> Self {
         assert!(lines.len() == buckets as usize && buckets > 0);
-        Part { lines, buckets }
+        Part { lines, buckets, before: None }
+    }
+
+    /// From now on, [`Part::take_rewritten`] tells which lines were written.
+    pub(super) fn record(&mut self) {
+        self.before = Some(Mutex::default());
+    }
+
+    /// Lines that were written since the last call, in their order.
+    pub(super) fn take_rewritten(&self) -> Vec<Rewritten> {
+        let Some(before) = &self.before else { return Vec::new() };
+        let before = std::mem::take(&mut *before.lock().unwrap_or_else(PoisonError::into_inner));
+        let lines = before.into_iter().map(|(bucket, before)| {
+            let line = bucket as usize;
+            Rewritten { line, before, after: self.words(line) }
+        });
+        lines.collect()
+    }
+
+    /// Notes the words of a line that is about to be written.
+    fn note(&self, bucket: u32) {
+        if let Some(before) = &self.before {
+            let mut before = before.lock().unwrap_or_else(PoisonError::into_inner);
+            before.entry(bucket).or_insert_with(|| self.words(bucket as usize));
+        }
+    }
+
+    fn words(&self, line: usize) -> [u64; 8] {
+        self.lines[line].0.each_ref().map(|word| word.load(Ordering::Relaxed))
     }
 
     /// The lines of the buckets.
@@ -187,6 +220,7 @@ impl Part {
 
     /// Changes an entry's word in one step.
     pub(super) fn set_word(&self, place: Place, word: Word) {
+        self.note(place.bucket);
         self.lines[place.bucket as usize].0[2 + place.slot].store(word.0, Ordering::Release);
     }
 
@@ -200,7 +234,9 @@ impl Part {
         self.set_word(place, word);
         self.set_tag(place, tag);
         if word.is_alternate() {
-            let first = &self.lines[self.other(place.bucket, tag) as usize].0[1];
+            let first = self.other(place.bucket, tag);
+            self.note(first);
+            let first = &self.lines[first as usize].0[1];
             let head = first.load(Ordering::Relaxed);
             first.store(head | filter_bit(tag) << FILTER_SHIFT, Ordering::Release);
         }
@@ -294,6 +330,7 @@ impl Part {
         let (tag, word) = (self.tag(from), self.word(from));
         let primary = if word.is_alternate() { to.bucket } else { from.bucket };
         self.put(to, tag, word.placed(!word.is_alternate()));
+        self.note(primary);
         let head = &self.lines[primary as usize].0[1];
         // The version is the topmost field, so its overflow is lost.
         head.store(head.load(Ordering::Relaxed).wrapping_add(1 << VERSION_SHIFT), Ordering::Release);
@@ -306,14 +343,18 @@ impl Part {
         for (place, tag, _) in self.entries().filter(|(_, _, word)| word.is_alternate()) {
             filters[self.other(place.bucket, tag) as usize] |= filter_bit(tag) as u16;
         }
-        for (line, filter) in self.lines.iter().zip(filters) {
+        for (bucket, (line, filter)) in (0..).zip(self.lines.iter().zip(filters)) {
             let head = line.0[1].load(Ordering::Relaxed);
-            let filter = u64::from(filter) << FILTER_SHIFT;
-            line.0[1].store(head & !(0xffff << FILTER_SHIFT) | filter, Ordering::Release);
+            let refreshed = head & !(0xffff << FILTER_SHIFT) | u64::from(filter) << FILTER_SHIFT;
+            if refreshed != head {
+                self.note(bucket);
+                line.0[1].store(refreshed, Ordering::Release);
+            }
         }
     }
 
     fn set_tag(&self, place: Place, tag: u16) {
+        self.note(place.bucket);
         let word = &self.lines[place.bucket as usize].0[place.slot / 4];
         let shift = place.slot % 4 * 16;
         let others = word.load(Ordering::Relaxed) & !(0xffff << shift);
@@ -342,7 +383,7 @@ mod tests {
     fn the_other_of_the_other_is_the_first() {
         for buckets in [1, 2, 3, 8, 1000, 177_000_000, u32::MAX] {
             // The part has fewer lines than it says, but nothing is written.
-            let part = Part { lines: Lines::zeroed(1, Pages::Small).expect("a line"), buckets };
+            let part = Part { lines: Lines::zeroed(1, Pages::Small).expect("a line"), buckets, before: None };
             for tag in [1, 2, 77, 40_000, 65_535] {
                 for bucket in [0, buckets / 3, buckets - 1] {
                     let other = part.other(bucket, tag);

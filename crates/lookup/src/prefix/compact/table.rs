@@ -28,6 +28,11 @@ const MOVED_MAX: usize = 200_000;
 /// Small parts fill less evenly. Those with fewer slots than this grow at [`FULL_SMALL`].
 const SMALL: usize = 600;
 const FULL_SMALL: usize = 75;
+/// A part in a file takes no more entries above this share of its slots, in percent.
+const FULL_OF_FILE: usize = 97;
+/// The owner of an entry that was found in a file.
+const NOBODY: NodeId = NodeId(u32::MAX);
+const FILE_FULL: &str = "a file cannot grow";
 
 /// How the query half finds a node's entry. While a node's handle changes, the node has two
 /// entries, which differ in the distance from handle to node.
@@ -62,6 +67,8 @@ pub(super) struct Table {
     exact: Option<ExactWriter>,
     /// Every part has room for at least this many entries.
     room: usize,
+    /// The only part is that of a file, so it cannot grow.
+    of_file: bool,
     /// A part must grow, or have its filters rebuilt, when the batch is applied.
     is_due: bool,
     /// Readers need `query` instead of the half that they have.
@@ -82,9 +89,53 @@ impl Table {
             pages,
             exact,
             room: 0,
+            of_file: false,
             is_due: false,
             replaced: false,
         })
+    }
+
+    /// A table that came from a file, in one part. Nobody owns its entries yet.
+    pub(super) fn of_file(query: Query) -> Self {
+        let owners = vec![NOBODY; query.parts[0].slots()].into();
+        Table {
+            query: Arc::new(query),
+            sides: vec![Side { owners, used: 0, stale: 0 }],
+            levels: LevelsWriter::new(),
+            pages: Pages::Small,
+            exact: None,
+            room: 0,
+            of_file: true,
+            is_due: false,
+            replaced: false,
+        }
+    }
+
+    /// Gives an entry of the file to a node. Returns whether there is exactly this entry, which is nobody's.
+    pub(super) fn own(&mut self, key: Key, word: Word, owner: NodeId) -> bool {
+        let (part, side) = (&self.query.parts[0], &mut self.sides[0]);
+        let place = part.places(key.hash, key.tag).find(|place| part.word(*place).placed(false) == word);
+        let free = place.filter(|place| side.owners[place.index()] == NOBODY);
+        let Some(place) = free else { return false };
+        side.owners[place.index()] = owner;
+        side.used += 1;
+        self.levels.add(&self.query.shared.levels, key.handle, key.hash);
+        true
+    }
+
+    /// Whether each entry of the file has an owner.
+    pub(super) fn is_all_owned(&self) -> bool {
+        self.query.parts[0].entries().count() == self.sides[0].used
+    }
+
+    /// Makes the filters of parts anew that pass too much. [`Table::finish`] does so, too.
+    pub(super) fn refresh_filters(&mut self) {
+        for (part, side) in self.query.parts.iter().zip(&mut self.sides) {
+            if side.stale > part.slots() / 8 {
+                part.refresh_filters();
+                side.stale = 0;
+            }
+        }
     }
 
     pub(super) fn query(&self) -> &Arc<Query> {
@@ -144,12 +195,7 @@ impl Table {
         if !std::mem::take(&mut self.is_due) {
             return Ok(std::mem::take(&mut self.replaced));
         }
-        for (part, side) in self.query.parts.iter().zip(&mut self.sides) {
-            if side.stale > part.slots() / 8 {
-                part.refresh_filters();
-                side.stale = 0;
-            }
-        }
+        self.refresh_filters();
         if !self.query.parts.iter().zip(&self.sides).any(|(part, side)| side.lacks(part, SOON)) {
             return Ok(std::mem::take(&mut self.replaced));
         }
@@ -228,7 +274,14 @@ impl Table {
         self.query.shared.note_depths(key.handle, key.handle + word.extent());
         self.levels.add(&self.query.shared.levels, key.handle, key.hash);
         let i = self.query.part_of(key.hash);
+        let full = self.query.parts[i].slots() * FULL_OF_FILE / 100;
+        if self.of_file && self.sides[i].used >= full {
+            return Err(io::Error::new(io::ErrorKind::StorageFull, FILE_FULL));
+        }
         while self.sides[i].insert(&self.query.parts[i], key.hash, key.tag, word, owner).is_none() {
+            if self.of_file {
+                return Err(io::Error::new(io::ErrorKind::StorageFull, FILE_FULL));
+            }
             // Rare, because room was made ahead. Everything is rebuilt, for the reason given there.
             self.rebuild(self.sides[i].used / 4 + 8, &hash_of)?;
         }

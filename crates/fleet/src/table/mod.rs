@@ -4,7 +4,7 @@
 //! A *manifest* lists the chunks of a whole table, and is named in the same way. *Deltas* are changes after a manifest, in a
 //! sequence without gaps. A file that a builder has made travels in *blocks* ([`blocks`]) and *patches* ([`patch`]), which are chunks, too.
 //! [`sort`] brings rows into the order that chunks have, and [`stream`] reads a table row by row.
-//! All of this is without I/O, except for the folder of chunks ([`store`]), what patches do in it, runs that are sorted, chunks in other
+//! All of this is without I/O, except for the folder of chunks ([`store`], [`writing`]), what patches do in it, runs that are sorted, chunks in other
 //! places ([`source`], [`copy`]), and chunks as named data ([`named`]).
 //!
 //! A row is a key and a value, both bytes. This module does not know what they mean: values of heads say it.
@@ -28,6 +28,7 @@ pub mod store;
 pub mod stream;
 #[cfg(test)]
 mod tests;
+pub mod writing;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -34,9 +34,6 @@ pub struct Source<'a> {
     read: &'a (dyn Fn(Digest) -> Result<Vec<u8>, String> + Sync),
 }
 
-/// Takes the key and the value of a row.
-type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), String> + 'a;
-
 /// What was made.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Made {
@@ -60,7 +57,7 @@ impl<'a> Source<'a> {
     }
 
     /// Calls `each` with the key and the value of each row, sorted by key.
-    fn each(&self, each: &mut Each<'_>) -> Result<(), String> {
+    fn each(&self, each: &mut stream::EachRow<'_, String>) -> Result<(), String> {
         stream::each(&self.manifest, &self.changes, self.read, &|words| words, each)
     }
 

@@ -136,10 +136,8 @@ fn is_whole(path: &Path, blocks: &Blocks, secret: &Secret) -> io::Result<bool> {
     for (number, digest) in blocks.digests.iter().enumerate() {
         block.resize(blocks.len_of(number), 0);
         from.read_exact(&mut block)?;
-        if number == 0 {
-            if Secret::take(&mut block).ok().as_ref() != Some(secret) {
-                return Ok(false);
-            }
+        if number == 0 && Secret::take(&mut block).ok().as_ref() != Some(secret) {
+            return Ok(false);
         }
         if Digest::of(&block) != *digest {
             return Ok(false);

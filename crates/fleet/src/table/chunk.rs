@@ -175,11 +175,10 @@ pub fn decode(digest: Digest, bytes: &[u8], rows: &mut Rows) -> Result<usize, Ba
 
 const NO_CHUNK: BadTable = BadTable::Contradiction("the chunk does not follow the one before");
 
-fn each_row(
-    digest: Digest,
-    bytes: &[u8],
-    each: &mut dyn FnMut(&[u8], &Arc<[u8]>) -> Result<(), BadTable>,
-) -> Result<(), BadTable> {
+/// Takes the key and the value of a row.
+type EachRow<'a> = dyn FnMut(&[u8], &Arc<[u8]>) -> Result<(), BadTable> + 'a;
+
+fn each_row(digest: Digest, bytes: &[u8], each: &mut EachRow<'_>) -> Result<(), BadTable> {
     if bytes.len() > CHUNK_BYTES_MAX {
         return Err(BadTable::Long(bytes.len(), CHUNK_BYTES_MAX));
     }

@@ -181,13 +181,16 @@ impl Sorter {
                 self.spilling.insert(begun)
             }
         };
-        let empty = spilling.empty.try_recv().unwrap_or_else(|_| Batch::new());
-        let full = std::mem::replace(&mut self.batch, empty);
-        match spilling.full.send(full) {
-            Ok(()) => Ok(()),
+        let full = std::mem::replace(&mut self.batch, Batch::new());
+        if spilling.full.send(full).is_err() {
             // It has ended, and says why.
-            Err(_) => self.spilled().map(drop),
+            return self.spilled().map(drop);
         }
+        // The thread has given the batch before back when it takes this one.
+        if let Ok(empty) = spilling.empty.try_recv() {
+            self.batch = empty;
+        }
+        Ok(())
     }
 
     /// The runs, when all are written.
@@ -491,7 +494,11 @@ mod tests {
     use super::*;
     use crate::table::Rows;
 
-    fn sorted(rows: &[(Vec<u8>, &[u8])], folder: &Path) -> Result<(Vec<(Vec<u8>, Vec<u8>)>, usize), SortError> {
+    /// Keys with their values.
+    type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+    /// The sorted rows, and the number of runs on disk.
+    fn sorted(rows: &[(Vec<u8>, &[u8])], folder: &Path) -> Result<(Pairs, usize), SortError> {
         let mut sorter = Sorter::new(folder, MEMORY_MIN);
         for (line, (key, value)) in rows.iter().enumerate() {
             let value = sorter.value(value)?;

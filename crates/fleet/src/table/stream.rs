@@ -16,6 +16,9 @@ const AHEAD: usize = 4;
 /// What deltas say, all of them together: new values, and keys that go.
 pub type Changes = BTreeMap<Box<[u8]>, Option<Arc<[u8]>>>;
 
+/// Takes the key and the value of a row.
+pub type EachRow<'a, E> = dyn FnMut(&[u8], &[u8]) -> Result<(), E> + 'a;
+
 /// The changes between two states, by the deltas with these numbers.
 ///
 /// # Errors
@@ -47,7 +50,7 @@ pub fn each<E: Send>(
     changes: &Changes,
     read: &(dyn Fn(Digest) -> Result<Vec<u8>, E> + Sync),
     bad: &(dyn Fn(String) -> E + Sync),
-    each: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), E>,
+    each: &mut EachRow<'_, E>,
 ) -> Result<(), E> {
     let mut changes = changes.iter().peekable();
     std::thread::scope(|scope| {

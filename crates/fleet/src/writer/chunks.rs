@@ -11,13 +11,14 @@ use crate::table::Digest;
 use crate::table::chunk::{Cutter, Part};
 use crate::table::manifest::Listed;
 use crate::table::store::Store;
+use crate::table::stream;
 use crate::value::RowCheck;
 
 /// Chunks that are encoded and written at a time. Most of them wait for the disk.
 const AT_ONCE: usize = 16;
 
 /// Takes the key and the value of a row.
-pub type EachRow<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), WriteError> + 'a;
+pub type EachRow<'a> = stream::EachRow<'a, WriteError>;
 
 /// Chunks on their way to a folder, in the order of their rows.
 pub(super) struct Stream {

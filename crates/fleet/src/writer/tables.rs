@@ -255,11 +255,8 @@ impl Writer {
                 }
                 Err(error) => break Err(error),
             }
-            // Many chunks take longer than a lease.
-            if let Err(error) = self.renew().await {
-                // Another writer may need the same chunks: they stay.
-                return Err(error);
-            }
+            // Many chunks take longer than a lease. If it has ended, another writer may need the same chunks: they stay.
+            self.renew().await?;
         };
         changed.chunks = manifest.chunks.len();
         match stored {

@@ -15,7 +15,7 @@ use crate::label::Label;
 use crate::table::content::State;
 use crate::table::{Digest, Rows};
 
-pub use built::{BuilderReport, BuiltHead, CHECK_BITS_MAX, FlatNames, FromBefore, TableForm, flat_name};
+pub use built::{BuilderReport, BuiltHead, CHECK_BITS_MAX, FlatNames, FromBefore, RowCheck, TableForm, flat_name};
 
 /// Longest value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 64 << 10;

@@ -3,6 +3,7 @@
 //! A writer creates the key `leader`, with a lease. Each of its transactions has the condition that this very key still exists:
 //! its create revision fences off writers whose lease has ended.
 
+mod chunks;
 mod tables;
 
 use std::io;
@@ -14,6 +15,7 @@ use crate::etcd::messages::{Compare, RequestOp, Response, TxnRequest, delete, pu
 use crate::etcd::{Connection, EtcdError, Lease};
 use crate::key::{Key, Space};
 use crate::label::Label;
+use crate::table::sort::SortError;
 use crate::table::{BadTable, Digest};
 use crate::value::{BadValue, FORMAT, Head, Report, Settled, Value};
 
@@ -91,6 +93,12 @@ pub enum WriteError {
     /// A row is none.
     #[error(transparent)]
     Row(#[from] BadValue),
+    /// Rows cannot be sorted.
+    #[error(transparent)]
+    Sort(#[from] SortError),
+    /// A thread that makes chunks has ended.
+    #[error("a thread that makes chunks has ended")]
+    Ended,
 }
 
 /// One change of the intent.
@@ -102,7 +110,8 @@ pub struct Write {
     pub value: Option<Vec<u8>>,
 }
 
-pub use tables::{Building, TableChanged, built_heads, read_table, table_heads};
+pub use chunks::EachRow;
+pub use tables::{Building, TableChanged, WholeTable, built_heads, read_table, table_heads};
 
 /// The one writer of a fleet.
 #[derive(Debug)]

@@ -195,7 +195,7 @@ impl Request for Edit {
 /// Changes the names of a file, which is read whole before. The first failure ends it.
 fn load(mut client: Link, prefix: &Name, path: &Path, hex: bool) -> anyhow::Result<()> {
     let mut edits = Vec::new();
-    each_line(&mut opened(path)?, path, &mut |text| {
+    each_line(&mut opened(path)?, path, &mut |_, text| {
         let mut words = text.split_ascii_whitespace();
         let (Some(name), Some(label), None) = (words.next(), words.next(), words.next()) else {
             anyhow::bail!("a line has a flat name and a label, or - for none: report.pdf /upstream/1");

@@ -130,7 +130,7 @@ fn build(args: &BuildArgs) -> anyhow::Result<u8> {
     }
     let key = NameHashKey::with_function(HashFunction::default(), secret()?);
     let (mut names, mut labels) = (Vec::new(), Labels::default());
-    each_line(&mut opened(&args.names)?, &args.names, &mut |text| {
+    each_line(&mut opened(&args.names)?, &args.names, &mut |_, text| {
         let mut words = text.split_ascii_whitespace();
         let (Some(name), Some(label), None) = (words.next(), words.next(), words.next()) else {
             anyhow::bail!("a line has a flat name and a label: report.pdf /upstream/1");

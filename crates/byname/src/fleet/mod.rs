@@ -4,6 +4,7 @@ mod agent;
 mod builder;
 mod change;
 mod copy;
+mod lines;
 mod show;
 mod table;
 
@@ -191,13 +192,13 @@ async fn carry_out(args: FleetArgs, router: &crate::Connection) -> anyhow::Resul
         Command::Serve { network } => return table::serve(&store()?, &etcd.network(network), router).await,
         Command::Copy { to, follow } => return copy::copy(&store()?, &to, follow).await,
         Command::Table(command) => {
-            return match command.ready()? {
+            return match command.ready(&store)? {
                 table::Ready::List => table::list(&etcd.connect().await?, &space).await,
                 table::Ready::Show(name) => table::show(&etcd.connect().await?, &space, &store()?, &name).await,
                 table::Ready::Write(write) => {
                     let (store, connection) = (store()?, etcd.connect().await?);
                     let mut writer = Writer::begin(connection, space, who(), times.0).await?;
-                    let written = write_table(&mut writer, &write, &store, times.1).await;
+                    let written = write_table(&mut writer, write, &store, times.1).await;
                     end(writer, &etcd, written.is_ok()).await;
                     let (text, revision, nodes) = written?;
                     println!("{text}, revision {revision}");
@@ -264,12 +265,13 @@ fn print_nodes(nodes: &Nodes) {
 
 async fn write_table(
     writer: &mut Writer,
-    write: &table::TableWrite,
+    write: table::TableWrite,
     store: &byname_fleet::table::store::Store,
     patience: Duration,
 ) -> anyhow::Result<(String, i64, Nodes)> {
+    let table = write.table().clone();
     let (mut text, mut revision) = write.write(writer, store).await?;
-    match writer.wait_built(write.table(), patience).await? {
+    match writer.wait_built(&table, patience).await? {
         Building::Needless => {}
         Building::Done(since) => {
             text += ", built";

@@ -1,8 +1,7 @@
 //! `byname fleet table` and `byname fleet serve`: tables that are too large for keys.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Write as _, stdin};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,13 +11,16 @@ use byname_fleet::etcd::Connection as Etcd;
 use byname_fleet::key::Space;
 use byname_fleet::label::Label;
 use byname_fleet::table::delta::RowChange;
+use byname_fleet::table::named;
+use byname_fleet::table::sort::Sorter;
 use byname_fleet::table::store::Store;
-use byname_fleet::table::{Rows, named};
 use byname_fleet::value::{BuiltHead, FlatNames, Route, TableForm, TableHead, TableKind, Value, row_prefix};
-use byname_fleet::writer::{TableChanged, Writer, built_heads, read_table, table_heads};
+use byname_fleet::writer::{TableChanged, WriteError, Writer, built_heads, read_table, table_heads};
 use byname_wire::Name;
 use clap::Subcommand;
+use indicatif::ProgressBar;
 
+use super::lines::{Lines, opened, progress_of_rows, route};
 use super::{parse_label, state_folder};
 use crate::exit::{self, Failure};
 use crate::table::rules::each_line;
@@ -59,6 +61,9 @@ pub enum TableCommand {
         #[arg(long, value_name = "BITS", default_value_t = 8, requires = "flat",
             value_parser = clap::value_parser!(u32).range(0..=16))]
         check: u32,
+        /// Memory for sorting, in MiB; more lines than fit are sorted on disk, in the folder of `--chunks`
+        #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u32).range(16..=65_536))]
+        memory_max: u32,
     },
     /// Add a rule to a table, or change it
     Add {
@@ -113,7 +118,7 @@ pub enum TableCommand {
 
 /// A change that is ready to be written.
 pub enum TableWrite {
-    Load(Label, TableForm, Rows),
+    Load(Label, TableForm, Box<Lines>),
     Change(Label, Vec<RowChange>),
     Drop(Label),
 }
@@ -126,13 +131,13 @@ pub enum Ready {
 }
 
 impl TableCommand {
-    /// Reads files, so that mistakes in them are told before anything is connected.
-    pub fn ready(self) -> anyhow::Result<Ready> {
+    /// Reads files, so that mistakes in them are told before anything is connected. Lines are sorted in the folder of `store`.
+    pub fn ready(self, store: impl FnOnce() -> anyhow::Result<Store>) -> anyhow::Result<Ready> {
         Ok(Ready::Write(match self {
             TableCommand::List => return Ok(Ready::List),
             TableCommand::Show { table } => return Ok(Ready::Show(table)),
             TableCommand::Drop { table } => TableWrite::Drop(table),
-            TableCommand::Load { table, file, built, flat, check } => {
+            TableCommand::Load { table, file, built, flat, check, memory_max } => {
                 let form = match (built, flat) {
                     (false, None) => TableForm::routes(),
                     (true, _) => TableForm { kind: TableKind::Built, flat: None },
@@ -141,11 +146,11 @@ impl TableCommand {
                         TableForm { kind: TableKind::Flat, flat: Some(flat) }
                     }
                 };
-                let rows = rules(&file)?;
-                form.check_rows(&rows).map_err(|error| Failure::new(exit::USAGE, error.to_string()))?;
-                TableWrite::Load(table, form, rows)
+                let sorter = Sorter::new(store()?.folder(), (memory_max as usize) << 20);
+                let lines = Lines::read(&file, &form, sorter)?;
+                TableWrite::Load(table, form, Box::new(lines))
             }
-            TableCommand::Change { table, file } => TableWrite::Change(table, rows(&file, true)?),
+            TableCommand::Change { table, file } => TableWrite::Change(table, rows(&file)?),
             TableCommand::Add { table, prefix, group, no_inherit, capture } => {
                 let route = Route { group, inherit: !no_inherit, capture };
                 TableWrite::Change(table, vec![(prefix.value().into(), Some(route.encode().into()))])
@@ -168,19 +173,22 @@ impl TableWrite {
     }
 
     /// Writes it. Returns what it did, in words, and the revision.
-    pub async fn write(&self, writer: &mut Writer, store: &Store) -> anyhow::Result<(String, i64)> {
+    pub async fn write(self, writer: &mut Writer, store: &Store) -> anyhow::Result<(String, i64)> {
         let (text, changed) = match self {
-            TableWrite::Load(table, form, rows) => {
-                let changed = writer.load_table(store, table, form, rows).await?;
+            TableWrite::Load(table, form, lines) => {
+                let count = lines.len();
+                let changed = lines.load(writer, store, &table, &form).await?;
                 let what = if form.kind == TableKind::Flat { "names" } else { "rules" };
-                (format!("table {table}: {} {what}", rows.len()), changed)
+                (format!("table {table}: {count} {what}"), changed)
             }
             TableWrite::Change(table, changes) => {
-                let changed = writer.change_table(store, table, changes).await?;
+                let bar = progress_of_rows(None);
+                let changed = writer.change_table(store, &table, &changes, &mut |rows| bar.set_position(rows)).await?;
+                bar.finish_and_clear();
                 (format!("table {table}: {} changed", counted(changes.len(), "rule")), changed)
             }
             TableWrite::Drop(table) => {
-                let revision = writer.drop_table(table).await?;
+                let revision = writer.drop_table(&table).await?;
                 (format!("table {table}: removed"), TableChanged { revision, ..TableChanged::default() })
             }
         };
@@ -209,53 +217,28 @@ pub fn store(folder: Option<&Path>, fleet: &Label) -> anyhow::Result<Store> {
     Store::open(&folder).with_context(|| folder.display().to_string())
 }
 
-fn opened(path: &Path) -> anyhow::Result<Box<dyn BufRead>> {
-    if path == Path::new("-") {
-        return Ok(Box::new(stdin().lock()));
-    }
-    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(Box::new(BufReader::with_capacity(1 << 20, file)))
-}
-
-/// A prefix and its encoded route. `None`: it is removed.
-type Line = (Box<[u8]>, Option<Vec<u8>>);
-
-fn row(text: &str, may_remove: bool) -> anyhow::Result<Line> {
-    let mut words = text.split_ascii_whitespace();
-    let first = words.next().unwrap_or_default();
+fn row(text: &str) -> anyhow::Result<RowChange> {
+    let (first, rest) = text.split_once(|char: char| char.is_ascii_whitespace()).unwrap_or((text, ""));
     let name = |text: &str| parse_name(text).map_err(anyhow::Error::msg);
-    if first == "-" && may_remove {
+    if first == "-" {
+        let mut words = rest.split_ascii_whitespace();
         let (Some(prefix), None) = (words.next(), words.next()) else { anyhow::bail!("a removal is `- PREFIX`") };
         return Ok((name(prefix)?.value().into(), None));
     }
-    let Some(group) = words.next() else { anyhow::bail!("a line has a prefix and a group: /example/video west") };
-    let mut route = Route { group: parse_label(group).map_err(anyhow::Error::msg)?, inherit: true, capture: false };
-    for word in words {
-        match word {
-            "--no-inherit" => route.inherit = false,
-            "--capture" => route.capture = true,
-            _ => anyhow::bail!("'{word}' is neither --no-inherit nor --capture"),
-        }
-    }
-    Ok((name(first)?.value().into(), Some(route.encode())))
+    let route = route(rest)?.encode();
+    Ok((name(first)?.value().into(), Some(route.into())))
 }
 
-/// All lines of a file, sorted by prefix. Each prefix is in one line.
-fn rows(file: &Path, may_remove: bool) -> anyhow::Result<Vec<RowChange>> {
-    let (mut rows, mut values) = (BTreeMap::new(), BTreeMap::<Vec<u8>, Arc<[u8]>>::new());
-    each_line(&mut opened(file)?, file, &mut |text| {
-        let (key, value) = row(text, may_remove)?;
-        let value = value.map(|value| values.entry(value).or_insert_with_key(|value| value[..].into()).clone());
-        let again = rows.insert(key, value).is_some();
-        anyhow::ensure!(!again, "another line has the same prefix");
+/// All lines of a file of changes, sorted by prefix. Each prefix is in one line.
+fn rows(file: &Path) -> anyhow::Result<Vec<RowChange>> {
+    let mut rows = BTreeMap::new();
+    each_line(&mut opened(file, &ProgressBar::hidden())?, file, &mut |_, text| {
+        let (key, value) = row(text)?;
+        anyhow::ensure!(rows.insert(key, value).is_none(), "another line has the same prefix");
         Ok(())
     })
     .map_err(|error| Failure::new(exit::USAGE, format!("{error:#}")))?;
     Ok(rows.into_iter().collect())
-}
-
-fn rules(file: &Path) -> anyhow::Result<Rows> {
-    Ok(rows(file, false)?.into_iter().filter_map(|(key, value)| Some((key, value?))).collect())
 }
 
 /// Lists tables.
@@ -290,14 +273,20 @@ fn about_file(head: &TableHead, built: Option<&BuiltHead>) -> String {
 
 /// Prints the rules of a table.
 pub async fn show(etcd: &Etcd, space: &Space, store: &Store, table: &Label) -> anyhow::Result<u8> {
-    let content = read_table(etcd, space, store, table).await?;
+    let whole = read_table(etcd, space, store, table).await?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    for (key, value) in &content.rows {
+    let mut failed = None;
+    let read = whole.each(&mut |key, value| {
         let Route { group, inherit, capture } = Route::decode(value)?;
         let flags = [(!inherit, " --no-inherit"), (capture, " --capture")];
         let flags = flags.iter().filter(|(on, _)| *on).map(|(_, flag)| *flag).collect::<String>();
-        writeln!(out, "{} {group}{flags}", row_prefix(key)?)?;
-    }
+        writeln!(out, "{} {group}{flags}", row_prefix(key)?).map_err(|error| {
+            failed = Some(error);
+            WriteError::Ended
+        })
+    });
+    failed.map_or(Ok(()), Err)?;
+    read?;
     out.flush()?;
     Ok(exit::OK)
 }
@@ -321,13 +310,13 @@ mod tests {
 
     #[test]
     fn lines_are_rules_or_removals() {
-        let read = |text: &str, may_remove| {
+        let read = |text: &str| {
             let folder = tempfile::tempdir().expect("a folder");
             let path = folder.path().join("rules.txt");
             std::fs::write(&path, text).expect("write");
-            rows(&path, may_remove).map_err(|error| error.to_string())
+            rows(&path).map_err(|error| error.to_string())
         };
-        let good = read("# c\n/a west\n/b east --capture --no-inherit\n- /c\n", true).expect("good");
+        let good = read("# c\n/a west\n/b east --capture --no-inherit\n- /c\n").expect("good");
         let values: Vec<_> = good
             .iter()
             .map(|(_, value)| value.as_deref().map(|value| Route::decode(value).expect("a route")))
@@ -335,16 +324,13 @@ mod tests {
         let route = |group: &str, inherit, capture| Some(Route { group: group.parse().unwrap(), inherit, capture });
         assert_eq!(values, [route("west", true, false), route("east", false, true), None]);
         for (text, part) in [
-            ("/a west\n/a east\n", "line 2: another line has the same prefix"),
+            ("/a west\n- /a\n", "line 2: another line has the same prefix"),
             ("/a\n", "line 1: a line has a prefix and a group"),
             ("a west\n", "line 1"),
-            ("/a West\n", "line 1"),
-            ("/a west --deny\n", "neither --no-inherit nor --capture"),
-            ("- /a\n", "line 1"),
+            ("- /a /b", "line 1: a removal is"),
         ] {
-            let error = read(text, false).expect_err(text);
+            let error = read(text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
         }
-        assert!(read("- /a /b", true).is_err());
     }
 }

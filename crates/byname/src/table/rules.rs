@@ -55,17 +55,17 @@ fn each_rule(
     path: &Path,
     each: &mut dyn FnMut(NameRef<'_>, NameRef<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    each_line(file, path, &mut |text| {
+    each_line(file, path, &mut |_, text| {
         let (name, label) = rule(text)?;
         each(name.as_ref(), label.as_ref())
     })
 }
 
-/// Calls `each` with each line of a file that is not empty and no comment. An error tells the line.
+/// Calls `each` with the number and the text of each line of a file that is not empty and no comment. An error tells the line.
 pub fn each_line(
     file: &mut impl BufRead,
     path: &Path,
-    each: &mut dyn FnMut(&str) -> anyhow::Result<()>,
+    each: &mut dyn FnMut(u64, &str) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let (mut line, mut number) = (String::new(), 0u64);
     loop {
@@ -81,7 +81,7 @@ pub fn each_line(
         if text.is_empty() || text.starts_with('#') {
             continue;
         }
-        each(text).with_context(place)?;
+        each(number, text).with_context(place)?;
     }
 }
 

@@ -15,6 +15,7 @@ use crate::table::Digest;
 use crate::table::blocks::{BLOCK_BYTES, Blocks};
 use crate::table::patch::Patch;
 use crate::table::store::Store;
+use crate::table::writing::{New, Writing};
 use crate::value::{BuiltHead, FromBefore};
 
 /// What names of files end with that are being built.
@@ -60,7 +61,7 @@ pub(super) fn build_file(
     let labels = before.map_or(&[][..], |before| &before.labels);
     let made = make(job, &source, &key, labels, &path.0)?;
     let in_file = begun.elapsed();
-    let Cut { secret, blocks, new, new_bytes, patch } = cut(&path.0, own, made.labels, before)?;
+    let Cut { secret, blocks, new, patch } = cut(&path.0, own, made.labels, before)?;
     let write = |bytes: &[u8]| -> Result<Digest, String> {
         let digest = Digest::of(bytes);
         own.write(digest, bytes).map_err(|error| format!("{}: {error}", own.folder().display()))?;
@@ -68,7 +69,7 @@ pub(super) fn build_file(
     };
     let list = blocks.encode().map_err(|error| error.to_string())?;
     let digest = write(&list)?;
-    let patch = match (&job.before, patch.map(|patch| patch.encode()).filter(|patch| patch.len() < new_bytes / 2)) {
+    let patch = match (&job.before, patch.map(|patch| patch.encode()).filter(|patch| patch.len() < new.bytes / 2)) {
         (Some(before), Some(patch)) if before.blocks != digest => {
             info!("table {}: a patch of {} bytes leads to its next file", job.table, patch.len());
             Some(FromBefore { blocks: before.blocks, patch: write(&patch)? })
@@ -76,12 +77,14 @@ pub(super) fn build_file(
         _ => None,
     };
     info!(
-        "table {}: {} rows built in {} ms, a file of {} bytes; {new} of {} blocks are new, with {new_bytes} bytes; {} ms in all",
+        "table {}: {} rows built in {} ms, a file of {} bytes; {} of {} blocks are new, with {} bytes; {} ms in all",
         job.table,
         made.rows,
         in_file.as_millis(),
         blocks.bytes,
+        new.chunks,
         blocks.digests.len(),
+        new.bytes,
         begun.elapsed().as_millis()
     );
     let head = BuiltHead {
@@ -103,9 +106,8 @@ pub(super) fn build_file(
 struct Cut {
     secret: Secret,
     blocks: Blocks,
-    /// Blocks that the folder did not have, and their bytes.
-    new: usize,
-    new_bytes: usize,
+    /// Blocks that the folder did not have.
+    new: New,
     /// What differs from the file before, if that has as many bytes and the same labels, and its blocks are here.
     patch: Option<Patch>,
 }
@@ -117,11 +119,10 @@ fn cut(path: &Path, own: &Store, labels: Vec<Box<[u8]>>, before: Option<&Blocks>
     let mut file = File::open(path).map_err(of_file)?;
     let before = before.filter(|before| before.labels == labels);
     let (mut blocks, mut secret) = (Blocks { labels, ..Blocks::default() }, None);
-    let (mut new, mut new_bytes) = (0, 0);
+    let writing = Writing::begin(own).map_err(of_folder)?;
     let mut patch = before.map(|_| Patch::default());
-    let mut block = Vec::with_capacity(BLOCK_BYTES);
     loop {
-        block.clear();
+        let mut block = Vec::with_capacity(BLOCK_BYTES);
         (&mut file).take(BLOCK_BYTES as u64).read_to_end(&mut block).map_err(of_file)?;
         if block.is_empty() {
             break;
@@ -140,14 +141,12 @@ fn cut(path: &Path, own: &Store, labels: Vec<Box<[u8]>>, before: Option<&Blocks>
                 patch = None;
             }
         }
-        if !own.has(digest) {
-            (new, new_bytes) = (new + 1, new_bytes + block.len());
-        }
-        own.write(digest, &block).map_err(of_folder)?;
+        writing.write(digest, block);
     }
+    let new = writing.end().map_err(of_folder)?;
     let patch = patch.filter(|_| before.is_some_and(|before| before.bytes == blocks.bytes));
     let secret = secret.ok_or_else(|| format!("{} is empty", path.display()))?;
-    Ok(Cut { secret, blocks, new, new_bytes, patch })
+    Ok(Cut { secret, blocks, new, patch })
 }
 
 /// A file that is removed when this is dropped.

@@ -21,7 +21,7 @@ use byname_lookup::update::Change;
 use byname_wire::{NameHashKey, NameRef};
 use tracing::info;
 
-use super::make::{Changes, Numbers, Source, changes_after, flat_names};
+use super::make::{Numbers, Source, changes_after, flat_names};
 use super::plan::Job;
 use crate::label::Label;
 use crate::table::Digest;
@@ -29,6 +29,7 @@ use crate::table::blocks::{BLOCK_BYTES, Blocks};
 use crate::table::content::State;
 use crate::table::patch::Patch;
 use crate::table::store::Store;
+use crate::table::stream::Changes;
 use crate::value::{BuiltHead, FromBefore, TableKind, flat_name};
 
 /// Rows between two looks at how much memory a table takes.
@@ -196,7 +197,7 @@ impl LiveFile {
     /// Changes the table, and writes the blocks of its next file. After an error, the table is of no use.
     fn change(&mut self, job: &Job, own: &Store) -> Result<(), String> {
         let begun = Instant::now();
-        let changes = changes_after(job, self.state().sequence, self.state().digest)?;
+        let changes = changes_after(job, &self.state())?;
         let edits = self.edits(&changes)?;
         let changed = begun.elapsed();
         let before = self.blocks.clone();

@@ -6,9 +6,8 @@
 //! Files of slightly different rows are alike, for their blocks to be the same: names are hashed with the key of the file before,
 //! groups keep their numbers, and the table has room for a round number of nodes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
-use std::sync::Arc;
 
 use byname_lookup::EntryId;
 use byname_lookup::flat::labelled;
@@ -18,10 +17,11 @@ use byname_wire::{HashFunction, NameHashKey, NameRef};
 use super::plan::Job;
 use crate::intent::built::label_of;
 use crate::label::Label;
+use crate::table::Digest;
 use crate::table::blocks::LABELS_MAX;
-use crate::table::delta::Delta;
+use crate::table::content::State;
 use crate::table::manifest::Manifest;
-use crate::table::{Digest, Rows, chunk};
+use crate::table::stream::{self, Changes};
 use crate::value::{Route, TableKind, Value, flat_name};
 
 /// Labels of a table of prefixes at most: the last id of an entry marks removed rules.
@@ -32,14 +32,8 @@ pub struct Source<'a> {
     manifest: Manifest,
     /// What the deltas say, all of them together.
     changes: Changes,
-    read: &'a dyn Fn(Digest) -> Result<Vec<u8>, String>,
+    read: &'a (dyn Fn(Digest) -> Result<Vec<u8>, String> + Sync),
 }
-
-/// Changes of rows, by key. `None` removes a row.
-pub(super) type Changes = BTreeMap<Box<[u8]>, Option<Arc<[u8]>>>;
-
-/// Takes the key and the value of a row.
-type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), String> + 'a;
 
 /// What was made.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,34 +49,16 @@ impl<'a> Source<'a> {
     ///
     /// # Errors
     /// The manifest is not there, or a delta is missing.
-    pub fn open(job: &Job, read: &'a dyn Fn(Digest) -> Result<Vec<u8>, String>) -> Result<Self, String> {
+    pub fn open(job: &Job, read: &'a (dyn Fn(Digest) -> Result<Vec<u8>, String> + Sync)) -> Result<Self, String> {
         let manifest =
             Manifest::decode(job.head.manifest, &read(job.head.manifest)?).map_err(|error| error.to_string())?;
-        let changes = changes_after(job, job.head.base, job.head.base_state)?;
+        let changes = changes_after(job, &job.head.base_state())?;
         Ok(Source { manifest, changes, read })
     }
 
     /// Calls `each` with the key and the value of each row, sorted by key.
-    pub(super) fn each(&self, each: &mut Each<'_>) -> Result<(), String> {
-        let mut changes = self.changes.iter().peekable();
-        for listed in &self.manifest.chunks {
-            let mut rows = Rows::new();
-            let bad = |error: crate::table::BadTable| format!("chunk {}: {error}", listed.digest);
-            if chunk::decode(listed.digest, &(self.read)(listed.digest)?, &mut rows).map_err(bad)? != listed.rows {
-                return Err(format!("chunk {} has another number of rows than its manifest says", listed.digest));
-            }
-            for (key, value) in &rows {
-                while let Some((new, value)) = changes.next_if(|(new, _)| *new < key) {
-                    value.as_ref().map_or(Ok(()), |value| each(new, value))?;
-                }
-                match changes.next_if(|(changed, _)| *changed == key) {
-                    Some((_, Some(value))) => each(key, value)?,
-                    Some((_, None)) => {}
-                    None => each(key, value)?,
-                }
-            }
-        }
-        changes.try_for_each(|(key, value)| value.as_ref().map_or(Ok(()), |value| each(key, value)))
+    pub(super) fn each(&self, each: &mut stream::EachRow<'_, String>) -> Result<(), String> {
+        stream::each(&self.manifest, &self.changes, self.read, &|words| words, each)
     }
 
     /// Counts rows and nodes, and finds all groups.
@@ -101,22 +77,10 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What the deltas of a job say that follow this one, after which the table has this state.
-pub(super) fn changes_after(job: &Job, sequence: u64, mut state: Digest) -> Result<Changes, String> {
-    let mut changes = BTreeMap::new();
-    for sequence in sequence + 1..=job.head.last {
-        let missing = || format!("delta {sequence} is missing, or is not the one that follows");
-        let delta = Delta::decode(job.deltas.get(&sequence).ok_or_else(missing)?).map_err(|error| error.to_string())?;
-        if delta.epoch != job.head.epoch || delta.before != state {
-            return Err(missing());
-        }
-        state = delta.after;
-        changes.extend(delta.changes);
-    }
-    if state != job.head.state {
-        return Err("its deltas do not lead to the state that its head says".to_owned());
-    }
-    Ok(changes)
+/// What the deltas of a job say that follow this state.
+pub(super) fn changes_after(job: &Job, from: &State) -> Result<Changes, String> {
+    let delta = |sequence| job.deltas.get(&sequence).map(|delta| &delta[..]);
+    stream::changes(from, &job.head.state(), delta)
 }
 
 /// Groups by the values of rows, of which there are few.
@@ -242,14 +206,17 @@ pub fn new_key() -> NameHashKey {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::collections::BTreeMap;
+
     use byname_lookup::file::{Opening, Place};
     use byname_lookup::flat::labelled::LabelledTable;
     use byname_lookup::prefix::compact::BulkTable;
     use byname_wire::Name;
 
     use super::*;
+    use crate::table::Rows;
     use crate::table::chunk::chunks;
-    use crate::table::delta::RowChange;
+    use crate::table::delta::{Delta, RowChange};
     use crate::value::{FlatNames, TableHead};
 
     const KEY: NameHashKey = NameHashKey::new([3, 4]);

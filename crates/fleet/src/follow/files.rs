@@ -10,13 +10,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use byname_client::management::ManagementError;
 use byname_client::{AsyncClient, CallError};
 use byname_lookup::file::secret::{HEADER_BYTES, Secret};
 use byname_mgmt::{ControlParameters, ControlResponse, Element, ReloadReport};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 use tracing::{info, warn};
 
 use super::Shared;
@@ -24,14 +25,16 @@ use super::router::RouterError;
 use super::tables::{count, fetcher, get};
 use crate::intent::{UsedFile, WantedFile};
 use crate::table::Digest;
-use crate::table::blocks::{Blocks, put_secret};
+use crate::table::blocks::{BLOCK_BYTES, Blocks, put_secret};
 use crate::table::patch::Patch;
 use crate::value::FromBefore;
 
 /// A reload with large tables may take so long.
 const RELOAD: Duration = Duration::from_secs(120);
 /// Blocks that are fetched at a time.
-const FETCHED: usize = 8;
+const FETCHED: usize = 32;
+/// After so many blocks, what is written goes to the disk.
+const FLUSHED: usize = 512;
 /// What the settings begin with.
 const FIRST_LINE: &str = "# Written by `byname agent`, which writes over all changes.\n";
 
@@ -93,7 +96,11 @@ async fn brought(shared: &Shared, options: &FileOptions, file: &WantedFile) -> R
         return Err(format!("its blocks have {} bytes, and its head says {}", blocks.bytes, file.head.bytes));
     }
     let path = options.folder().join(file.name());
-    if is_whole(&path, &blocks, file).unwrap_or(false) {
+    let looked = {
+        let (path, blocks, secret) = (path.clone(), blocks.clone(), file.head.secret);
+        spawn_blocking(move || is_whole(&path, &blocks, &secret))
+    };
+    if looked.await.is_ok_and(|whole| whole.unwrap_or(false)) {
         return Ok(());
     }
     // It has its name only when it is whole.
@@ -127,7 +134,7 @@ async fn patched(shared: &Shared, file: &WantedFile) -> Option<(Vec<u8>, Patch)>
 }
 
 /// Whether a file is there and has these blocks.
-fn is_whole(path: &Path, blocks: &Blocks, file: &WantedFile) -> io::Result<bool> {
+fn is_whole(path: &Path, blocks: &Blocks, secret: &Secret) -> io::Result<bool> {
     let mut from = File::open(path)?;
     if from.metadata()?.len() != blocks.bytes {
         return Ok(false);
@@ -136,11 +143,8 @@ fn is_whole(path: &Path, blocks: &Blocks, file: &WantedFile) -> io::Result<bool>
     for (number, digest) in blocks.digests.iter().enumerate() {
         block.resize(blocks.len_of(number), 0);
         from.read_exact(&mut block)?;
-        if number == 0 {
-            let taken = Secret::take(&mut block);
-            if taken.ok() != Some(file.head.secret) {
-                return Ok(false);
-            }
+        if number == 0 && Secret::take(&mut block).ok().as_ref() != Some(secret) {
+            return Ok(false);
         }
         if Digest::of(&block) != *digest {
             return Ok(false);
@@ -209,6 +213,7 @@ fn copy_with(before: &Path, to: &Path, patch: &Patch, bytes: u64, secret: &Secre
     file.sync_all()
 }
 
+/// Writes the blocks of a file, each when it is here.
 async fn write(
     shared: &Shared,
     (part, path): (&Path, &Path),
@@ -216,36 +221,55 @@ async fn write(
     file: &WantedFile,
 ) -> Result<(), String> {
     let io = |error: io::Error| format!("cannot write {}: {error}", part.display());
-    let mut out = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(part).map_err(io)?;
-    for (run, digests) in blocks.digests.chunks(FETCHED).enumerate() {
-        let mut under_way = JoinSet::new();
-        for (at, digest) in digests.iter().copied().enumerate() {
-            let fetcher = fetcher(shared);
-            under_way.spawn(async move { (at, fetcher.get(digest).await) });
+    let out = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(part).map_err(io)?;
+    let out = Arc::new(out);
+    let (mut under_way, mut flushing) = (JoinSet::new(), None);
+    let (mut next, mut here) = (blocks.digests.iter().copied().enumerate(), 0);
+    loop {
+        while under_way.len() < FETCHED
+            && let Some((number, digest)) = next.next()
+        {
+            let (fetcher, out, len, secret) = (fetcher(shared), out.clone(), blocks.len_of(number), file.head.secret);
+            under_way.spawn(async move {
+                let (mut block, is_new) = fetcher.get(digest).await.map_err(Failed::NotHere)?;
+                if block.len() != len {
+                    return Err(Failed::Block(format!("block {number} has {} bytes, not {len}", block.len())));
+                }
+                put_secret(number, &mut block, &secret).map_err(|error| Failed::Block(error.to_string()))?;
+                let write = move || out.write_all_at(&block, (number * BLOCK_BYTES) as u64);
+                spawn_blocking(write).await.unwrap_or_else(|error| Err(error.into())).map_err(Failed::Io)?;
+                Ok(is_new)
+            });
         }
-        let mut got = vec![Vec::new(); digests.len()];
-        while let Some(done) = under_way.join_next().await {
-            let (at, result) = done.map_err(|error| error.to_string())?;
-            let place = || format!("{} of {} blocks are here", run * FETCHED, blocks.digests.len());
-            let (bytes, is_new) = result.map_err(|why| format!("{}; {why}", place()))?;
-            count(shared, is_new);
-            got[at] = bytes;
-        }
-        for (at, mut block) in got.into_iter().enumerate() {
-            let number = run * FETCHED + at;
-            if block.len() != blocks.len_of(number) {
-                return Err(format!("block {number} has {} bytes, not {}", block.len(), blocks.len_of(number)));
+        let Some(done) = under_way.join_next().await else { break };
+        let is_new = done.map_err(|error| error.to_string())?.map_err(|failed| match failed {
+            Failed::NotHere(why) => format!("{here} of {} blocks are here; {why}", blocks.digests.len()),
+            Failed::Block(why) => why,
+            Failed::Io(error) => io(error),
+        })?;
+        count(shared, is_new);
+        here += 1;
+        if here % FLUSHED == 0 {
+            if !shared.agent.borrow().wanted_files().contains(file) {
+                return Err("another file is wanted".to_owned());
             }
-            put_secret(number, &mut block, &file.head.secret).map_err(|error| error.to_string())?;
-            out.write_all(&block).map_err(io)?;
-        }
-        if !shared.agent.borrow().wanted_files().contains(file) {
-            return Err("another file is wanted".to_owned());
+            // The disk need not wait for the last block. An error comes again at the end.
+            let out = out.clone();
+            flushing = Some(spawn_blocking(move || out.sync_data()));
         }
     }
-    out.sync_all().map_err(io)?;
-    drop(out);
+    if let Some(flushing) = flushing {
+        let _ = flushing.await;
+    }
+    spawn_blocking(move || out.sync_all()).await.unwrap_or_else(|error| Err(error.into())).map_err(io)?;
     fs::rename(part, path).map_err(io)
+}
+
+/// Why a block is not in the file.
+enum Failed {
+    NotHere(String),
+    Block(String),
+    Io(io::Error),
 }
 
 /// Names these files in the settings, and lets the router reload.

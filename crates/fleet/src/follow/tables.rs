@@ -67,11 +67,16 @@ impl Fetcher {
                 }
             }
         };
-        if let Err(error) = own.write(digest, &bytes) {
-            // It is needed now in any case. After a restart, it is fetched once more.
-            warn!("cannot keep a chunk in {}: {error}", own.folder().display());
-        }
-        Ok((bytes, true))
+        // A thread waits for the disk: this one has other chunks to fetch and to serve.
+        let own = own.clone();
+        let kept = tokio::task::spawn_blocking(move || {
+            if let Err(error) = own.write(digest, &bytes) {
+                // It is needed now in any case. After a restart, it is fetched once more.
+                warn!("cannot keep a chunk in {}: {error}", own.folder().display());
+            }
+            bytes
+        });
+        kept.await.map(|bytes| (bytes, true)).map_err(|error| error.to_string())
     }
 }
 

@@ -134,6 +134,9 @@ pub(super) struct Body<'a> {
 /// A row, or the removal of one.
 pub(super) type Row = (Box<[u8]>, Option<Arc<[u8]>>);
 
+/// Takes the key and the value of a row.
+pub(super) type EachRow<'a> = dyn FnMut(&[u8], Option<&Arc<[u8]>>) -> Result<(), BadTable> + 'a;
+
 impl<'a> Body<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Body { rest: bytes, key: Vec::new(), is_first: true }
@@ -185,8 +188,18 @@ impl<'a> Body<'a> {
         Ok(&self.key)
     }
 
-    /// What [`push_rows`] wrote. Rows take at least three bytes each, so their number needs no other limit.
+    /// What [`push_rows`] wrote.
     pub(super) fn rows(&mut self) -> Result<Vec<Row>, BadTable> {
+        let mut rows = Vec::new();
+        self.each_row(&mut |key, value| {
+            rows.push((key.into(), value.cloned()));
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
+    /// Calls `each` with each row that [`push_rows`] wrote. Rows take at least three bytes each, so their number needs no other limit.
+    pub(super) fn each_row(&mut self, each: &mut EachRow<'_>) -> Result<(), BadTable> {
         let (count, values) = (self.number()?, self.number()?);
         if count > self.rest.len() as u64 / 3 || values > count {
             return Err(BadTable::Cut);
@@ -196,19 +209,18 @@ impl<'a> Body<'a> {
             body.bytes(len, ROW_VALUE_BYTES_MAX).map(Arc::from)
         };
         let values = (0..values).map(|_| value(self)).collect::<Result<Vec<_>, _>>()?;
-        let mut rows = Vec::new();
         for _ in 0..count {
-            let key: Box<[u8]> = self.key()?.into();
+            self.key()?;
             let value = match self.number()? {
                 0 => None,
                 number => {
                     let value = usize::try_from(number - 1).ok().and_then(|at| values.get(at));
-                    Some(value.ok_or(BadTable::Contradiction("a row has a value that does not exist"))?.clone())
+                    Some(value.ok_or(BadTable::Contradiction("a row has a value that does not exist"))?)
                 }
             };
-            rows.push((key, value));
+            each(&self.key, value)?;
         }
-        Ok(rows)
+        Ok(())
     }
 
     pub(super) fn end(self) -> Result<(), BadTable> {

@@ -3,8 +3,9 @@
 //! A *chunk* has some hundred to some thousand rows of a table, sorted, front-coded and compressed, and its name is its SHA-256.
 //! A *manifest* lists the chunks of a whole table, and is named in the same way. *Deltas* are changes after a manifest, in a
 //! sequence without gaps. A file that a builder has made travels in *blocks* ([`blocks`]) and *patches* ([`patch`]), which are chunks, too.
-//! All of this is without I/O, except for the folder of chunks ([`store`]), what patches do in it, chunks in other places
-//! ([`source`], [`copy`]), and chunks as named data ([`named`]).
+//! [`sort`] brings rows into the order that chunks have, and [`stream`] reads a table row by row.
+//! All of this is without I/O, except for the folder of chunks ([`store`], [`writing`]), what patches do in it, runs that are sorted, chunks in other
+//! places ([`source`], [`copy`]), and chunks as named data ([`named`]).
 //!
 //! A row is a key and a value, both bytes. This module does not know what they mean: values of heads say it.
 //!
@@ -21,10 +22,13 @@ pub mod delta;
 pub mod manifest;
 pub mod named;
 pub mod patch;
+pub mod sort;
 pub mod source;
 pub mod store;
+pub mod stream;
 #[cfg(test)]
 mod tests;
+pub mod writing;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -26,8 +26,8 @@ use super::store::{FILE_BYTES_MAX, Store};
 const SEGMENT_BYTES: usize = 8_000;
 /// FreshnessPeriod of segments, in ms: they never change.
 const FRESHNESS_MS: u64 = 86_400_000;
-/// Chunks that are kept in memory, since their other segments are asked for soon.
-const RECENT: usize = 16;
+/// Bytes of chunks that are kept in memory, since their other segments are asked for soon. The last one is kept in any case.
+const RECENT_BYTES: usize = 16 << 20;
 /// What the digest follows in its component.
 const WORD: &[u8] = b"sha256=";
 
@@ -120,8 +120,10 @@ fn found(
         return Ok(Some(bytes.clone()));
     }
     let Some(bytes) = store.read(digest)?.map(Arc::new) else { return Ok(None) };
-    recent.truncate(RECENT - 1);
     recent.push_front((digest, bytes.clone()));
+    while recent.len() > 1 && recent.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() > RECENT_BYTES {
+        recent.pop_back();
+    }
     Ok(Some(bytes))
 }
 

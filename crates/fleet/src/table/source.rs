@@ -103,10 +103,8 @@ impl Source {
     pub async fn write(&self, digest: Digest, bytes: &[u8]) -> Result<bool, SourceError> {
         match self {
             Source::Folder(store) => {
-                let is_new = !store.has(digest);
                 let written = store.write(digest, bytes);
-                written.map_err(|error| SourceError::Folder(store.folder().display().to_string(), error))?;
-                Ok(is_new)
+                written.map_err(|error| SourceError::Folder(store.folder().display().to_string(), error))
             }
             Source::Objects(objects) => objects.write(digest, bytes).await,
         }

@@ -1,9 +1,11 @@
 //! A folder of chunks and manifests. Each is a file whose name is its SHA-256.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Digest;
 use super::chunk::CHUNK_BYTES_MAX;
@@ -12,6 +14,9 @@ use super::manifest::MANIFEST_BYTES_MAX;
 /// The longest file that is read.
 pub const FILE_BYTES_MAX: usize =
     if CHUNK_BYTES_MAX > MANIFEST_BYTES_MAX { CHUNK_BYTES_MAX } else { MANIFEST_BYTES_MAX };
+
+/// What names of files end with that are not whole yet.
+const PART: &str = ".part";
 
 /// A folder of chunks.
 #[derive(Debug, Clone)]
@@ -62,21 +67,43 @@ impl Store {
         Ok(Some(bytes))
     }
 
-    /// Writes a chunk or manifest, if it is not there.
+    /// Writes a chunk or manifest, if it is not there. Returns whether it was not.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn write(&self, digest: Digest, bytes: &[u8]) -> io::Result<()> {
+    pub fn write(&self, digest: Digest, bytes: &[u8]) -> io::Result<bool> {
         if self.read(digest)?.is_some() {
-            return Ok(());
+            return Ok(false);
         }
         // A file has its name only when it is whole.
-        let part = self.folder.join(format!("{digest}.{}.part", std::process::id()));
-        let mut file = File::create(&part)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        drop(file);
-        fs::rename(&part, self.path(digest))
+        static PARTS: AtomicU64 = AtomicU64::new(0);
+        let number = PARTS.fetch_add(1, Ordering::Relaxed);
+        let part = self.folder.join(format!("{digest}.{}-{number}{PART}", std::process::id()));
+        let written = write_whole(&part, bytes).and_then(|()| fs::rename(&part, self.path(digest)));
+        if written.is_err() {
+            // Its room may be what is missing.
+            let _ = fs::remove_file(&part);
+        }
+        written.map(|()| true)
+    }
+
+    /// Removes a chunk or manifest that [`Store::write`] has written. It may be gone.
+    pub fn remove(&self, digest: Digest) {
+        let _ = fs::remove_file(self.path(digest));
+    }
+
+    /// Removes what a process that was killed has left half-written. Nobody may write into this folder meanwhile.
+    ///
+    /// # Errors
+    /// The folder cannot be read, or a file cannot be removed.
+    pub fn remove_parts(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            if part_of(&entry.file_name()).is_some_and(|(_, rest)| rest.ends_with(PART)) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     /// All that has the name of a chunk or manifest. Only [`Store::read`] says whether it is whole.
@@ -100,13 +127,24 @@ impl Store {
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
             let name = entry.file_name();
-            let Some((digest, rest)) = name.to_str().and_then(|name| name.split_at_checked(64)) else { continue };
-            let Ok(digest) = digest.parse::<Digest>() else { continue };
-            if (rest.is_empty() && !wanted.contains(&digest)) || rest.ends_with(".part") {
+            let Some((digest, rest)) = part_of(&name) else { continue };
+            if (rest.is_empty() && !wanted.contains(&digest)) || rest.ends_with(PART) {
                 fs::remove_file(entry.path())?;
                 removed += 1;
             }
         }
         Ok(removed)
     }
+}
+
+/// The digest that the name of a file begins with, and the rest of the name.
+fn part_of(name: &OsStr) -> Option<(Digest, &str)> {
+    let (digest, rest) = name.to_str()?.split_at_checked(64)?;
+    Some((digest.parse().ok()?, rest))
+}
+
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
 }

@@ -48,6 +48,113 @@ fn tables_come_back_as_they_were() {
     }
 }
 
+/// Cuts and encodes a table that is in memory as a whole, as the first version of byname did.
+fn cut_at_once(rows: &Rows) -> Vec<Vec<u8>> {
+    let begins = |key: &[u8]| {
+        let hash = key
+            .iter()
+            .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+        (hash ^ hash >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52 == 0
+    };
+    let cost = |key: &[u8], value: &[u8]| key.len() + value.len() + 32;
+    let mut rows = rows.iter().map(|(key, value)| (&key[..], &value[..])).peekable();
+    let mut chunks = Vec::new();
+    while let Some(first) = rows.next() {
+        let (mut part, mut bytes) = (vec![first], cost(first.0, first.1));
+        while let Some(row) = rows.next_if(|(key, value)| {
+            part.len() < CHUNK_ROWS_MAX && bytes + cost(key, value) <= chunk::CHUNK_BODY_BYTES_MAX && !begins(key)
+        }) {
+            bytes += cost(row.0, row.1);
+            part.push(row);
+        }
+        let mut body = Vec::new();
+        coding::push_rows(&mut body, part.iter().map(|(key, value)| (*key, Some(*value))));
+        chunks.push(coding::frame(coding::Kind::Chunk, &body));
+    }
+    chunks
+}
+
+#[test]
+fn rows_that_are_sorted_on_disk_make_the_same_chunks() {
+    let folder = tempfile::tempdir().unwrap();
+    for (seed, count) in [0, 1, 5_000, 60_000].into_iter().enumerate() {
+        let rng = &mut SmallRng::seed_from_u64(seed as u64);
+        let mut rows = rows(count, rng);
+        for n in 0..count as u32 / 100 {
+            // Long rows, of which few fit in a chunk, and a row of no bytes.
+            let key = [&n.to_be_bytes()[..], &vec![7; rng.random_range(0..ROW_KEY_BYTES_MAX - 4)]].concat();
+            rows.insert(key.into(), Arc::from(vec![b'v'; rng.random_range(0..ROW_VALUE_BYTES_MAX)]));
+            rows.insert(Box::default(), Arc::from([]));
+        }
+        let mut lines: Vec<_> = rows.iter().collect();
+        for at in (1..lines.len()).rev() {
+            lines.swap(at, rng.random_range(0..=at));
+        }
+        let mut sorter = sort::Sorter::new(folder.path(), sort::MEMORY_MIN);
+        for (line, (key, value)) in lines.into_iter().enumerate() {
+            let value = sorter.value(value).unwrap();
+            sorter.push(key, value, line as u64).unwrap();
+        }
+        let (mut cutter, mut parts) = (chunk::Cutter::default(), Vec::new());
+        let sorted = sorter.finish().unwrap();
+        sorted
+            .each(|key, value| {
+                parts.extend(cutter.push(key, value));
+                Ok::<(), sort::SortError>(())
+            })
+            .unwrap();
+        parts.extend(cutter.end());
+        let expected = cut_at_once(&rows);
+        assert!(parts.iter().map(|part| part.encode().bytes).eq(expected.iter().cloned()), "seed {seed}");
+        assert!(whole(&rows).1.iter().map(|chunk| &chunk.bytes).eq(&expected), "seed {seed}");
+        for (part, bytes) in parts.iter().zip(&expected) {
+            assert_eq!(chunk::Part::decode(Digest::of(bytes), bytes).as_ref(), Ok(part));
+            let keys: Vec<_> = part.rows().map(|(key, _)| key).collect();
+            assert_eq!((part.first(), part.last()), (keys[0], keys[keys.len() - 1]));
+        }
+    }
+}
+
+#[test]
+fn tables_are_read_row_by_row() {
+    let rng = &mut SmallRng::seed_from_u64(3);
+    let rows_before = rows(30_000, rng);
+    let (manifest, chunks) = whole(&rows_before);
+    let by_name: std::collections::BTreeMap<Digest, Vec<u8>> =
+        chunks.iter().map(|chunk| (chunk.digest, chunk.bytes.clone())).collect();
+    let mut changes: stream::Changes = rows(50, rng).into_iter().map(|(key, value)| (key, Some(value))).collect();
+    changes.extend(rows_before.keys().step_by(1_000).map(|key| (key.clone(), None)));
+    changes.insert((*b"\xff").into(), Some(Arc::from(*b"last")));
+    let mut expected = rows_before.clone();
+    for (key, value) in &changes {
+        match value {
+            Some(value) => drop(expected.insert(key.clone(), value.clone())),
+            None => drop(expected.remove(key)),
+        }
+    }
+    let read_with = |manifest: &Manifest, read: &(dyn Fn(Digest) -> Result<Vec<u8>, String> + Sync)| {
+        let mut out = Rows::new();
+        let each = &mut |key: &[u8], value: &[u8]| {
+            out.insert(key.into(), value.into()).map_or(Ok(()), |_| Err("twice".to_owned()))
+        };
+        stream::each(manifest, &changes, read, &|words| words, each)?;
+        Ok::<Rows, String>(out)
+    };
+    let read = |digest: Digest| by_name.get(&digest).cloned().ok_or_else(|| "nobody has it".to_owned());
+    assert!(read_with(&manifest, &read).as_ref() == Ok(&expected));
+    // A chunk is missing, or another one, or in another place.
+    let gone = |digest: Digest| if digest == chunks[3].digest { Err("gone".to_owned()) } else { read(digest) };
+    assert_eq!(read_with(&manifest, &gone), Err("gone".to_owned()));
+    let other = |digest: Digest| read(if digest == chunks[3].digest { chunks[4].digest } else { digest });
+    assert!(read_with(&manifest, &other).unwrap_err().contains("the bytes have the SHA-256"));
+    let mut swapped = manifest.clone();
+    swapped.chunks.swap(2, 3);
+    assert!(read_with(&swapped, &read).unwrap_err().contains("does not follow the one before"));
+    let mut more = manifest;
+    more.chunks[1].rows += 1;
+    assert!(read_with(&more, &read).unwrap_err().contains("another number of rows"));
+}
+
 #[test]
 fn few_changed_rows_change_few_chunks() {
     let mut rng = SmallRng::seed_from_u64(1);

@@ -1,16 +1,16 @@
 //! Values about tables that a builder makes files of.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use byname_lookup::file::secret::{SECRET_BYTES, Secret};
-use byname_wire::Name;
 use byname_wire::name::component_type;
+use byname_wire::{Name, NameRef};
 use serde::{Deserialize, Serialize};
 
 use super::{BadValue, Route, TableKind, Value};
 use crate::label::Label;
+use crate::table::Digest;
 use crate::table::content::State;
-use crate::table::{Digest, Rows};
 
 /// Most bits of a flat name's checksum.
 pub const CHECK_BITS_MAX: u32 = 16;
@@ -151,28 +151,44 @@ impl TableForm {
         self.flat.as_ref().zip(other).is_some_and(|(one, other)| one.prefix == other.prefix)
     }
 
-    /// Reads rows.
+    /// Reads rows, one after the other.
     ///
     /// # Errors
-    /// A key is no name, or a value no route, or the table cannot have such rows.
-    pub fn check_rows(&self, rows: &Rows) -> Result<(), BadValue> {
+    /// The kind and the prefix contradict each other.
+    pub fn check(&self) -> Result<RowCheck, BadValue> {
         check_kind(self.kind, self.flat.as_ref())?;
-        super::check_rows(rows)?;
+        Ok(RowCheck { kind: self.kind, known: HashSet::new() })
+    }
+}
+
+/// Says which rows a table may have.
+#[derive(Debug)]
+pub struct RowCheck {
+    kind: TableKind,
+    /// Values that are good. There are few different ones.
+    known: HashSet<Box<[u8]>>,
+}
+
+impl RowCheck {
+    /// Reads a row.
+    ///
+    /// # Errors
+    /// The key is no name, or the value no route, or the table cannot have such a row.
+    pub fn row(&mut self, key: &[u8], value: &[u8]) -> Result<(), BadValue> {
         if self.kind == TableKind::Flat {
-            rows.keys().try_for_each(|key| flat_name(key).map(drop))?;
+            flat_name(key)?;
+        } else {
+            NameRef::new(key).map_err(|error| BadValue::Row(error.to_string()))?;
         }
-        let has_flags = |value: &[u8]| Route::decode(value).map(|route| !route.inherit || route.capture);
-        if self.kind != TableKind::Routes {
-            // There are few different values.
-            let different: BTreeSet<&[u8]> = rows.values().map(|value| &value[..]).collect();
-            for value in different {
-                if has_flags(value)? {
-                    let text =
-                        "rules of a built table forward as their groups do: leave --no-inherit and --capture out";
-                    return Err(BadValue::Row(text.to_owned()));
-                }
-            }
+        if self.known.contains(value) {
+            return Ok(());
         }
+        let route = Route::decode(value)?;
+        if self.kind != TableKind::Routes && (!route.inherit || route.capture) {
+            let text = "rules of a built table forward as their groups do: leave --no-inherit and --capture out";
+            return Err(BadValue::Row(text.to_owned()));
+        }
+        self.known.insert(value.into());
         Ok(())
     }
 }
@@ -192,7 +208,7 @@ pub(super) fn check_kind(kind: TableKind, flat: Option<&FlatNames>) -> Result<()
 /// # Errors
 /// It is another one.
 pub fn flat_name(key: &[u8]) -> Result<&[u8], BadValue> {
-    let name = byname_wire::NameRef::new(key).map_err(|error| BadValue::Row(error.to_string()))?;
+    let name = NameRef::new(key).map_err(|error| BadValue::Row(error.to_string()))?;
     let component = name.component(0).filter(|component| name.len() == 1 && component.typ == component_type::GENERIC);
     component.map(|component| component.value).ok_or_else(|| BadValue::Row("a flat name is one component".to_owned()))
 }

@@ -8,15 +8,15 @@ use crate::etcd::{Connection, EtcdError};
 use crate::intent::built::FLAT_MAX;
 use crate::key::{Key, Space};
 use crate::label::Label;
-use crate::table::chunk::{self, chunks};
-use crate::table::content::Content;
+use crate::table::Digest;
 use crate::table::delta::{Delta, RowChange};
 use crate::table::manifest::Manifest;
 use crate::table::store::Store;
-use crate::table::{Digest, Rows};
+use crate::table::stream::{self, Changes};
 use crate::value::{BuiltHead, DELTAS_MAX, TableForm, TableHead, TableKind, Value};
 
-use super::{LOOK, Write, WriteError, Writer};
+use super::chunks::{self, EachRow, Next};
+use super::{LOOK, RENEW, Write, WriteError, Writer};
 
 /// More deltas than this are worth a new manifest.
 const DELTAS_AT_ONCE: usize = 16;
@@ -72,18 +72,19 @@ impl Writer {
         }
     }
 
-    /// Makes these the rows of a table. Chunks are in the folder before the head is in etcd.
+    /// Makes the rows that `rows` passes on the rows of a table. They come sorted by key, and each key once. Chunks are in the folder
+    /// before the head is in etcd. `progress` is called with the number of rows in chunks.
     ///
     /// # Errors
-    /// A row is none, the folder cannot be used, or the head cannot be written.
+    /// Those of `rows`, or a row is none, the folder cannot be used, or the head cannot be written.
     pub async fn load_table(
         &mut self,
         store: &Store,
         table: &Label,
         form: &TableForm,
-        rows: &Rows,
+        rows: impl FnOnce(&mut EachRow<'_>) -> Result<(), WriteError> + Send + 'static,
+        progress: &mut dyn FnMut(u64),
     ) -> Result<TableChanged, WriteError> {
-        form.check_rows(rows)?;
         self.check_form(table, form).await?;
         let before = match head(&self.connection, &self.space, table).await {
             // A damaged table is replaced, too. Its deltas are found by their keys.
@@ -91,7 +92,7 @@ impl Writer {
             Err(WriteError::Damaged { .. }) => None,
             Err(other) => return Err(other),
         };
-        let (manifest, mut changed) = self.store(store, before.as_ref(), rows).await?;
+        let (manifest, mut changed) = self.store(store, before.as_ref(), form, rows, progress).await?;
         let epoch = before.as_ref().map_or(1, |head| head.epoch.saturating_add(1));
         let last = before.as_ref().map_or(0, |head| head.last);
         // The epoch is part of the state: the same rows may be loaded again.
@@ -112,29 +113,26 @@ impl Writer {
         store: &Store,
         table: &Label,
         changes: &[RowChange],
+        progress: &mut dyn FnMut(u64),
     ) -> Result<TableChanged, WriteError> {
-        let added = changes.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
-        let added = added.collect();
         let mut head = head(&self.connection, &self.space, table).await?.ok_or(WriteError::NoTable(table.clone()))?;
         let form = TableForm { kind: head.kind, flat: head.flat.clone() };
-        form.check_rows(&added)?;
+        let mut check = form.check()?;
+        for (key, value) in changes {
+            value.as_ref().map_or(Ok(()), |value| check.row(key, value))?;
+        }
         let deltas = Delta::encode(head.epoch, head.state, changes);
         let mut changed = TableChanged { deltas: deltas.len(), ..TableChanged::default() };
         if deltas.len() > DELTAS_AT_ONCE {
-            let mut rows = read_table(&self.connection, &self.space, store, table).await?.rows;
-            for (key, value) in changes {
-                match value {
-                    Some(value) => drop(rows.insert(key.clone(), value.clone())),
-                    None => drop(rows.remove(key)),
-                }
-            }
-            return self.load_table(store, table, &form, &rows).await;
+            let mut whole = read_table(&self.connection, &self.space, store, table).await?;
+            whole.changes.extend(changes.iter().cloned());
+            return self.load_table(store, table, &form, move |each| whole.each(each), progress).await;
         }
         if head.last - head.base + deltas.len() as u64 > DELTAS_MAX {
             // The same state, in a new manifest.
-            let rows = read_table(&self.connection, &self.space, store, table).await?.rows;
+            let whole = read_table(&self.connection, &self.space, store, table).await?;
             let manifest;
-            (manifest, changed) = self.store(store, Some(&head), &rows).await?;
+            (manifest, changed) = self.store(store, Some(&head), &form, move |each| whole.each(each), progress).await?;
             changed.deltas = deltas.len();
             head = TableHead { manifest, base: head.last, base_state: head.state, ..head };
             self.replace_head(table, &head).await?;
@@ -215,37 +213,59 @@ impl Writer {
         Ok(deltas.into_iter().map(removal).collect())
     }
 
-    /// Writes the chunks of a table and its manifest, and removes those from the folder that were only in the one before.
+    /// Writes the chunks of a table and its manifest. If that fails, the new chunks go again.
     async fn store(
         &mut self,
         store: &Store,
         before: Option<&TableHead>,
-        rows: &Rows,
+        form: &TableForm,
+        rows: impl FnOnce(&mut EachRow<'_>) -> Result<(), WriteError> + Send + 'static,
+        progress: &mut dyn FnMut(u64),
     ) -> Result<(Digest, TableChanged), WriteError> {
         let folder = |error| WriteError::Folder { folder: store.folder().display().to_string(), error };
+        store.remove_parts().map_err(folder)?;
         let old = before.and_then(|head| {
             let bytes = store.read(head.manifest).ok()??;
             Manifest::decode(head.manifest, &bytes).ok()
         });
         let old: BTreeSet<Digest> =
             old.iter().flat_map(|manifest| &manifest.chunks).map(|listed| listed.digest).collect();
-        let (mut manifest, mut changed) = (Manifest::default(), TableChanged::default());
-        for chunk in chunks(rows) {
-            if !old.contains(&chunk.digest) {
-                changed.chunks_new += 1;
-                changed.bytes_new += chunk.bytes.len() as u64;
+        let mut stream = chunks::Stream::begin(store, form.check()?, rows);
+        let (mut manifest, mut rows_done) = (Manifest::default(), 0);
+        let mut changed = TableChanged::default();
+        let stored: Result<Digest, WriteError> = loop {
+            match stream.next(RENEW).await {
+                Ok(Next::Chunk { listed, bytes }) => {
+                    if !old.contains(&listed.digest) {
+                        changed.chunks_new += 1;
+                        changed.bytes_new += bytes;
+                    }
+                    rows_done += listed.rows as u64;
+                    manifest.chunks.push(listed);
+                    progress(rows_done);
+                }
+                Ok(Next::Pause) => {}
+                Ok(Next::End) => {
+                    break manifest.encode().map_err(WriteError::Table).and_then(|bytes| {
+                        let digest = Digest::of(&bytes);
+                        changed.bytes_new += bytes.len() as u64;
+                        store.write(digest, &bytes).map_err(folder)?;
+                        Ok(digest)
+                    });
+                }
+                Err(error) => break Err(error),
             }
-            store.write(chunk.digest, &chunk.bytes).map_err(folder)?;
-            manifest.push(&chunk);
-            // Many chunks take longer than a lease.
+            // Many chunks take longer than a lease. If it has ended, another writer may need the same chunks: they stay.
             self.renew().await?;
-        }
+        };
         changed.chunks = manifest.chunks.len();
-        let bytes = manifest.encode()?;
-        let digest = Digest::of(&bytes);
-        changed.bytes_new += bytes.len() as u64;
-        store.write(digest, &bytes).map_err(folder)?;
-        Ok((digest, changed))
+        match stored {
+            Ok(digest) => Ok((digest, changed)),
+            Err(error) => {
+                stream.undo(store).await;
+                Err(error)
+            }
+        }
     }
 }
 
@@ -282,38 +302,53 @@ pub async fn built_heads(
     Ok(all.kvs.into_iter().filter_map(head).collect())
 }
 
-/// The rows of a table, from the folder and from deltas in etcd.
+/// A whole table: chunks in a folder, and the deltas after them.
+#[derive(Debug)]
+pub struct WholeTable {
+    table: Label,
+    store: Store,
+    manifest: Manifest,
+    changes: Changes,
+}
+
+impl WholeTable {
+    /// Calls `each` with the key and the value of each row, in the order of keys.
+    ///
+    /// # Errors
+    /// Those of `each`, or a chunk is damaged or not in the folder.
+    pub fn each(&self, each: &mut EachRow<'_>) -> Result<(), WriteError> {
+        let bad = |reason| WriteError::Damaged { table: self.table.clone(), reason };
+        let read = |digest| read_chunk(&self.store, &self.table, digest);
+        stream::each(&self.manifest, &self.changes, &read, &bad, each)
+    }
+}
+
+fn read_chunk(store: &Store, table: &Label, digest: Digest) -> Result<Vec<u8>, WriteError> {
+    let folder = || store.folder().display().to_string();
+    match store.read(digest) {
+        Ok(Some(bytes)) => Ok(bytes),
+        Ok(None) => Err(WriteError::NoChunk { table: table.clone(), digest, folder: folder() }),
+        Err(error) => Err(WriteError::Folder { folder: folder(), error }),
+    }
+}
+
+/// A table, from the folder and from deltas in etcd.
 ///
 /// # Errors
-/// There is no such table, it is damaged, or a chunk is not in the folder.
+/// There is no such table, it is damaged, or its manifest is not in the folder.
 pub async fn read_table(
     connection: &Connection,
     space: &Space,
     store: &Store,
     table: &Label,
-) -> Result<Content, WriteError> {
+) -> Result<WholeTable, WriteError> {
     let head = head(connection, space, table).await?.ok_or(WriteError::NoTable(table.clone()))?;
-    let folder = || store.folder().display().to_string();
-    let read = |digest| match store.read(digest) {
-        Ok(Some(bytes)) => Ok(bytes),
-        Ok(None) => Err(WriteError::NoChunk { table: table.clone(), digest, folder: folder() }),
-        Err(error) => Err(WriteError::Folder { folder: folder(), error }),
-    };
-    let manifest = Manifest::decode(head.manifest, &read(head.manifest)?)?;
-    let mut rows = Rows::new();
-    for listed in &manifest.chunks {
-        chunk::decode(listed.digest, &read(listed.digest)?, &mut rows)?;
-    }
-    let damaged = |reason: String| WriteError::Damaged { table: table.clone(), reason };
-    let mut content = Content { state: head.base_state(), rows };
-    for (sequence, value) in deltas(connection, space, table).await? {
-        let delta = Delta::decode(&value).map_err(|error| damaged(error.to_string()))?;
-        content.apply(sequence, &delta).map_err(|error| damaged(error.to_string()))?;
-    }
-    if content.state != head.state() {
-        return Err(damaged(format!("its last delta is number {}, not {}", content.state.sequence, head.last)));
-    }
-    Ok(content)
+    let manifest = Manifest::decode(head.manifest, &read_chunk(store, table, head.manifest)?)?;
+    let deltas: BTreeMap<u64, Vec<u8>> = deltas(connection, space, table).await?.into_iter().collect();
+    let delta = |sequence| deltas.get(&sequence).map(|delta| &delta[..]);
+    let changes = stream::changes(&head.base_state(), &head.state(), delta)
+        .map_err(|reason| WriteError::Damaged { table: table.clone(), reason })?;
+    Ok(WholeTable { table: table.clone(), store: store.clone(), manifest, changes })
 }
 
 async fn head(connection: &Connection, space: &Space, table: &Label) -> Result<Option<TableHead>, WriteError> {

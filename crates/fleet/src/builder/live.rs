@@ -51,7 +51,7 @@ enum Place {
 /// A table with its names.
 enum Table {
     Prefixes(Box<LiveTable>),
-    Flat(LiveNames, NameHashKey),
+    Flat(Box<LiveNames>, NameHashKey),
 }
 
 /// A file, and what can change it.
@@ -299,7 +299,7 @@ fn flat(path: &Path, head: &BuiltHead, source: &Source<'_>, numbers: &mut Number
     let key = head.secret.key().map_err(|error| error.to_string())?;
     let names = flat_names(source, &key, head.rows, numbers)?;
     let table = LiveNames::load(path, &names).map_err(|error| error.to_string())?;
-    Ok(Table::Flat(table, key))
+    Ok(Table::Flat(Box::new(table), key))
 }
 
 /// Blocks that were rewritten.

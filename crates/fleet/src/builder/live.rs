@@ -105,6 +105,14 @@ impl Kept {
         }
     }
 
+    /// Forgets a table that is built whole, since its names would take memory twice.
+    pub fn forget(&self, table: &Label) {
+        let mut tables = self.tables();
+        if matches!(tables.get(table), Some(Place::Here(_))) {
+            tables.remove(table);
+        }
+    }
+
     /// Forgets tables that do not exist any more.
     pub fn forget_others(&self, tables: &BTreeSet<&Label>) {
         self.tables().retain(|table, _| tables.contains(table));

@@ -423,7 +423,10 @@ impl Leader<'_> {
             let tell = |outcome| drop(done.send(outcome));
             let before = match how {
                 How::Change => return tell(Ok(kept.change(&job, &own))),
-                How::Build(before) => before,
+                How::Build(before) => {
+                    kept.forget(&job.table);
+                    before
+                }
             };
             let read =
                 |digest| local(&own, &others, digest)?.ok_or_else(|| format!("chunk {digest} is gone, or damaged"));

@@ -52,7 +52,7 @@ enum Place {
 /// A table with its names.
 enum Table {
     Prefixes(Box<LiveTable>),
-    Flat(LiveNames, NameHashKey),
+    Flat(Box<LiveNames>, NameHashKey),
 }
 
 /// A file, and what can change it.
@@ -103,6 +103,14 @@ impl Kept {
                 info!("table {}: {why}, so it is built whole", job.table);
                 None
             }
+        }
+    }
+
+    /// Forgets a table that is built whole, since its names would take memory twice.
+    pub fn forget(&self, table: &Label) {
+        let mut tables = self.tables();
+        if matches!(tables.get(table), Some(Place::Here(_))) {
+            tables.remove(table);
         }
     }
 
@@ -300,7 +308,7 @@ fn flat(path: &Path, head: &BuiltHead, source: &Source<'_>, numbers: &mut Number
     let key = head.secret.key().map_err(|error| error.to_string())?;
     let names = flat_names(source, &key, head.rows, numbers)?;
     let table = LiveNames::load(path, &names).map_err(|error| error.to_string())?;
-    Ok(Table::Flat(table, key))
+    Ok(Table::Flat(Box::new(table), key))
 }
 
 /// Blocks that were rewritten.

@@ -218,6 +218,14 @@ struct Leader<'a> {
 /// What a thread has made. `None`: what was kept is of no use, and the table must be built whole.
 type Outcome = Result<Option<BuiltHead>, String>;
 
+/// What a thread is to do.
+enum How {
+    /// Change the table as it is kept.
+    Change,
+    /// Build it whole. The file before has these blocks, if that is known.
+    Build(Option<Blocks>),
+}
+
 /// A thread at work. It tells one outcome, and may go on for a while to keep what it has made.
 struct Work {
     job: Job,
@@ -380,7 +388,7 @@ impl Leader<'_> {
     /// Begins to build in a thread. Unless the table is kept, its chunks are brought here before.
     async fn begin(&mut self, job: &Job) -> Result<Result<mpsc::UnboundedReceiver<Outcome>, String>, Ended> {
         if self.shared.kept.follows(job) {
-            return Ok(self.start(job, None));
+            return Ok(self.start(job, How::Change));
         }
         let manifest = self.get(job.head.manifest).await;
         let manifest =
@@ -402,18 +410,24 @@ impl Leader<'_> {
             }
             None => None,
         };
-        Ok(self.start(job, Some(before)))
+        Ok(self.start(job, How::Build(before)))
     }
 
-    /// Starts a thread that changes a table that is kept, or builds a file, beside the list of the one before.
-    fn start(&self, job: &Job, whole: Option<Option<Blocks>>) -> Result<mpsc::UnboundedReceiver<Outcome>, String> {
+    /// Starts a thread.
+    fn start(&self, job: &Job, how: How) -> Result<mpsc::UnboundedReceiver<Outcome>, String> {
         let ChunkOptions { own, others, .. } = self.shared.options.chunks.clone();
         let (done, outcome) = mpsc::unbounded_channel();
         let (job, kept) = (job.clone(), self.shared.kept.clone());
         let work = move || {
             // Whoever waits may be gone, here and below.
             let tell = |outcome| drop(done.send(outcome));
-            let Some(before) = whole else { return tell(Ok(kept.change(&job, &own))) };
+            let before = match how {
+                How::Change => return tell(Ok(kept.change(&job, &own))),
+                How::Build(before) => {
+                    kept.forget(&job.table);
+                    before
+                }
+            };
             let read =
                 |digest| local(&own, &others, digest)?.ok_or_else(|| format!("chunk {digest} is gone, or damaged"));
             match build_file(&job, &own, &read, before.as_ref()) {

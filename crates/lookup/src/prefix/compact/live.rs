@@ -159,26 +159,32 @@ impl LiveTable {
 impl Compact {
     /// Adds a rule to the trie alone.
     fn plant(&mut self, view: &NameView<'_>, entry: EntryId) -> Result<(), BuildError> {
-        let node = match self.trie.find(view) {
-            Spot::At(node) => node,
-            Spot::Below(parent) => self.plant_leaf(view, parent)?,
+        match self.trie.find(view) {
+            Spot::At(node) => {
+                self.rules += usize::from(self.trie.rule(node).is_none());
+                self.trie.set_rule(node, Some(entry));
+                return Ok(());
+            }
+            Spot::Below(parent) => self.plant_leaf(view, parent, entry)?,
             Spot::Within { child, depth } => {
                 let parent = self.trie.parent(child);
-                let middle = self.trie.add(view.prefix(depth), depth, parent, None)?;
+                let rule = (depth == view.len()).then_some(entry);
+                let middle = self.trie.add(view.prefix(depth), depth, parent, rule)?;
                 let lower = self.hash_of(child, depth + 1);
                 self.trie.split(child, middle, view.hash(self.trie.depth(parent) + 1), lower);
-                if depth == view.len() { middle } else { self.plant_leaf(view, middle)? }
+                if rule.is_none() {
+                    self.plant_leaf(view, middle, entry)?;
+                }
             }
-        };
-        self.rules += usize::from(self.trie.rule(node).is_none());
-        self.trie.set_rule(node, Some(entry));
+        }
+        self.rules += 1;
         Ok(())
     }
 
-    fn plant_leaf(&mut self, view: &NameView<'_>, parent: NodeId) -> Result<NodeId, BuildError> {
-        let leaf = self.trie.add(view.name(), view.len(), parent, None)?;
+    fn plant_leaf(&mut self, view: &NameView<'_>, parent: NodeId, entry: EntryId) -> Result<(), BuildError> {
+        let leaf = self.trie.add(view.name(), view.len(), parent, Some(entry))?;
         self.trie.attach(leaf, view.hash(self.trie.depth(parent) + 1));
-        Ok(leaf)
+        Ok(())
     }
 
     /// Finds the entries of all nodes. Returns whether all are there.

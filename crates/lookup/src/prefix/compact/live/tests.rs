@@ -150,7 +150,7 @@ fn few_changes_write_few_lines() {
         .collect();
     save(&names, &Options::default(), &file.0);
     let mut table = live(&file.0, &names).unwrap();
-    assert!(table.memory_bytes() < 130 * names.len(), "{} bytes", table.memory_bytes());
+    assert!(table.memory_bytes() < 95 * names.len(), "{} bytes", table.memory_bytes());
     let (mut lines, mut others) = (0, 0);
     for _ in 0..100 {
         let gone = names.keys().nth(rng.random_range(0..names.len())).unwrap().clone();

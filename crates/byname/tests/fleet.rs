@@ -3,6 +3,8 @@
 #[path = "fleet/builder.rs"]
 mod builder;
 mod common;
+#[path = "fleet/keys.rs"]
+mod keys;
 
 use std::fs::File;
 use std::net::TcpListener;

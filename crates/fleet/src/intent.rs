@@ -1,25 +1,28 @@
 //! The intent of a fleet, as one node needs it: a copy of the keys below `want/`.
 //!
-//! Routes are kept for all nodes, since they are the same everywhere. Links and groups are kept for this node only. Routes of
+//! Routes and sets of tags are kept for all nodes, since they are the same everywhere. Links and groups are kept for this node only. Routes of
 //! tables are those of prefixes that have no key of their own.
 
 pub mod built;
 mod tables;
+mod tags;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use byname_wire::Name;
+use byname_wire::{Descriptor, Name};
 
 use crate::key::{BadKey, Key, Space};
 use crate::label::Label;
 use crate::table::{Digest, Rows};
 use crate::value::{
-    BadValue, BuiltHead, Down, Group, Head, Link, Nexthop, Route, Settled, Strategy, TableReport, Value,
+    BadValue, BuiltHead, Down, Group, Head, Link, Nexthop, PolicyRules, Route, Settled, Strategy, TableReport,
+    TagRoute, Value,
 };
 pub use built::{UsedFile, WantedFile};
 use tables::Tables;
 pub use tables::{TABLES_MAX, Wanted};
+use tags::Tags;
 
 /// Bits of a route's flags, as in the management protocol.
 const INHERIT: u64 = byname_mgmt::route_flags::CHILD_INHERIT;
@@ -34,7 +37,12 @@ pub struct Attributes {
     pub flags: u64,
 }
 
-/// Routes of one prefix, by the address of the nexthop.
+/// A way of a set of tags that the router was told. It has no cost.
+pub const TOLD: Attributes = Attributes { cost: 0, flags: 0 };
+/// A way of a set of tags that the router has from an earlier process of its own. It goes unless the router is told it again.
+pub const TOLD_BEFORE: Attributes = Attributes { cost: 1, flags: 0 };
+
+/// Routes of one prefix, or of one set of tags, by the address of the nexthop.
 pub type Routes = BTreeMap<Arc<str>, Attributes>;
 
 /// What a change of keys may concern.
@@ -42,9 +50,11 @@ pub type Routes = BTreeMap<Arc<str>, Attributes>;
 pub enum Subject {
     /// The routes of a prefix.
     Routes(Name),
+    /// Where packets with these tags go.
+    Tags(Arc<Descriptor>),
     /// The strategy of a prefix.
     Strategy(Name),
-    /// Files of tables. They come last, since their rules need routes.
+    /// Files of tables, and rules of routing: settings of the router. They come last, since the rules of files need routes.
     Files,
 }
 
@@ -78,6 +88,9 @@ pub struct Intent {
     groups: BTreeMap<Label, GroupHere>,
     routes: BTreeMap<Name, Route>,
     strategies: BTreeMap<Name, Name>,
+    tags: Tags,
+    /// Rules of this node, and of all nodes.
+    policies: (Vec<String>, Vec<String>),
     tables: Tables,
     built: built::Built,
     /// Keys that cannot be read, and why.
@@ -100,6 +113,8 @@ impl Intent {
             groups: BTreeMap::new(),
             routes: BTreeMap::new(),
             strategies: BTreeMap::new(),
+            tags: Tags::default(),
+            policies: Default::default(),
             tables: Tables::default(),
             built: built::Built::default(),
             damaged: BTreeMap::new(),
@@ -156,6 +171,22 @@ impl Intent {
         for file in self.built.files() {
             self.built.lost(&file.name);
         }
+    }
+
+    /// The rules of routing that this router should have after its own. The first that fits decides, and those of this node come
+    /// before those of all nodes.
+    pub fn policy(&self) -> Vec<String> {
+        self.policies.0.iter().chain(&self.policies.1).cloned().collect()
+    }
+
+    fn set_policy(&mut self, node: Option<Label>, rules: Vec<String>, touched: &mut Touched) {
+        match node {
+            None => self.policies.1 = rules,
+            Some(node) if node == self.node => self.policies.0 = rules,
+            // Another node reads it.
+            Some(_) => return,
+        }
+        touched.subjects.insert(Subject::Files);
     }
 
     /// The files that the router should use.
@@ -259,6 +290,10 @@ impl Intent {
                 self.strategies.remove(&prefix);
                 touched.subjects.insert(Subject::Strategy(prefix));
             }
+            Key::Policy(node) => self.set_policy(node, Vec::new(), touched),
+            Key::Tags(set) => {
+                touched.subjects.insert(Subject::Tags(self.tags.set(set, None)));
+            }
             Key::Table(table) => self.tables.delete_head(&table),
             Key::Delta { table, sequence } => self.tables.delete_delta(&table, sequence),
             Key::Built(table) => {
@@ -310,6 +345,14 @@ impl Intent {
                     touched.subjects.insert(Subject::Strategy(prefix));
                 }
             }
+            Key::Policy(Some(node)) if node != self.node => {}
+            Key::Policy(node) => self.set_policy(node, PolicyRules::decode(value)?.rules, touched),
+            Key::Tags(set) => {
+                let group = TagRoute::decode(value)?.group;
+                if self.tags.contains(&set) || self.takes_room() {
+                    touched.subjects.insert(Subject::Tags(self.tags.set(set, Some(group))));
+                }
+            }
             Key::Table(table) => self.too_many |= !self.tables.set_head(table, value)?,
             Key::Delta { table, sequence } => self.too_many |= !self.tables.set_delta(table, sequence, value)?,
             Key::Built(table) => {
@@ -327,7 +370,7 @@ impl Intent {
     fn has_room(&self) -> bool {
         // A group may exist for its prefixes alone, so these count twice. That is on the safe side.
         let kept = self.links.len() + self.down.len() + self.routes.len() + self.strategies.len() + self.damaged.len();
-        kept + self.groups.len() + self.tables.keys() < self.keys_max
+        kept + self.groups.len() + self.tags.len() + self.tables.keys() < self.keys_max
     }
 
     /// Whether there is room for one more key. If not, the intent is held.
@@ -348,6 +391,7 @@ impl Intent {
         here.nexthops = nexthops;
         touched.subjects.extend(here.prefixes.iter().cloned().map(Subject::Routes));
         touched.subjects.extend(self.tables.prefixes_to(|to| *to == group).map(Subject::Routes));
+        touched.subjects.extend(self.tags.to(|to| *to == group).map(Subject::Tags));
         touched.subjects.insert(Subject::Routes(built::label_of(&group)));
         self.forget_group(&group);
     }
@@ -385,6 +429,8 @@ impl Intent {
         }
         let of_tables = self.tables.prefixes_to(|group| self.groups.get(group).is_some_and(uses));
         touched.subjects.extend(of_tables.map(Subject::Routes));
+        let of_tags = self.tags.to(|group| self.groups.get(group).is_some_and(uses));
+        touched.subjects.extend(of_tags.map(Subject::Tags));
     }
 
     /// The routes that this node should have for a prefix. Links that have failed are left out, unless all have.
@@ -396,6 +442,19 @@ impl Intent {
         let Some(route) = self.routes.get(prefix).or_else(|| self.tables.route(prefix)) else { return Routes::new() };
         let flags = if route.inherit { INHERIT } else { 0 } | if route.capture { CAPTURE } else { 0 };
         self.routes_to(&route.group, flags)
+    }
+
+    /// Whether there are sets of tags.
+    pub fn has_tags(&self) -> bool {
+        self.tags.len() > 0
+    }
+
+    /// Where this node should send packets with these tags: to all links of the groups. Links that have failed are left out, as
+    /// those of routes.
+    pub fn ways_of(&self, descriptor: &Descriptor) -> Routes {
+        let ways = self.tags.groups_of(descriptor).flat_map(|group| self.routes_to(group, 0));
+        // Tags have no costs.
+        ways.map(|(uri, _)| (uri, TOLD)).collect()
     }
 
     fn routes_to(&self, group: &Label, flags: u64) -> Routes {
@@ -435,7 +494,9 @@ impl Intent {
         let routes = self.routes.keys().cloned().map(Subject::Routes);
         let of_tables = self.tables.prefixes_to(|_| true).map(Subject::Routes);
         let of_files = self.labels().map(Subject::Routes).chain([Subject::Files]);
-        routes.chain(of_tables).chain(of_files).chain(self.strategies.keys().cloned().map(Subject::Strategy))
+        let tags = self.tags.to(|_| true).map(Subject::Tags);
+        let strategies = self.strategies.keys().cloned().map(Subject::Strategy);
+        routes.chain(of_tables).chain(tags).chain(of_files).chain(strategies)
     }
 
     /// Number of links that groups name and that this node does not have.

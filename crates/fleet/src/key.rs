@@ -9,6 +9,7 @@ use byname_wire::Name;
 use thiserror::Error;
 
 use crate::label::{BadLabel, Label};
+use crate::tags::{BadTags, TagSet};
 
 /// Longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 9_000;
@@ -51,6 +52,10 @@ pub enum Key {
     Route(Name),
     /// Strategy of a prefix.
     Strategy(Name),
+    /// Group of packets with these tags.
+    Tags(TagSet),
+    /// Rules of routing, at this node or at all nodes.
+    Policy(Option<Label>),
     /// Which state a table has.
     Table(Label),
     /// Changes of a table.
@@ -82,6 +87,9 @@ pub enum BadKey {
     /// The prefix is not the URI of a name, or not as byname would write it.
     #[error("the prefix is not the URI of a name in the usual form")]
     Prefix,
+    /// The tags are no set, or not as byname would write it.
+    #[error(transparent)]
+    Tags(#[from] BadTags),
 }
 
 impl Space {
@@ -149,11 +157,14 @@ impl Space {
         match (kind, of) {
             _ if rest == "head" => Ok(Key::Head),
             _ if rest == "settled" => Ok(Key::Settled),
+            _ if rest == "policy" => Ok(Key::Policy(None)),
+            ("policies", _) => Ok(Key::Policy(Some(of.parse()?))),
             ("links", _) => two().map(|(node, link)| Key::Link { node, link }),
             ("down", _) => two().map(|(node, link)| Key::Down { node, link }),
             ("groups", _) => two().map(|(group, node)| Key::Group { group, node }),
             ("routes", _) => prefix_of(&rest["routes".len()..]).map(Key::Route),
             ("strategies", _) => prefix_of(&rest["strategies".len()..]).map(Key::Strategy),
+            ("tags", _) => Ok(Key::Tags(rest["tags".len()..].parse()?)),
             ("tables", _) => table_key(of),
             ("built", _) => Ok(Key::Built(of.parse()?)),
             _ => Err(BadKey::Unknown),
@@ -171,6 +182,9 @@ impl fmt::Display for Key {
             Key::Group { group, node } => write!(f, "groups/{group}/{node}"),
             Key::Route(prefix) => write!(f, "routes{prefix}"),
             Key::Strategy(prefix) => write!(f, "strategies{prefix}"),
+            Key::Policy(None) => f.write_str("policy"),
+            Key::Policy(Some(node)) => write!(f, "policies/{node}"),
+            Key::Tags(set) => write!(f, "tags{set}"),
             Key::Table(table) => write!(f, "tables/{table}/head"),
             Key::Built(table) => write!(f, "built/{table}"),
             // Keys are in the order of the deltas.
@@ -225,10 +239,14 @@ mod tests {
         keys.push(Key::Group { group: label("west"), node: label("r1") });
         keys.push(Key::Table(label("video")));
         keys.push(Key::Built(label("video")));
+        keys.extend([Key::Policy(None), Key::Policy(Some(label("r1")))]);
         keys.extend([0, 1, u64::MAX].map(|sequence| Key::Delta { table: label("video"), sequence }));
         for prefix in ["/", "/a/b", "/%00/%2F/%C3%A4", "/a/32=fleet/v=3", "/..."] {
             keys.push(Key::Route(prefix.parse().unwrap()));
             keys.push(Key::Strategy(prefix.parse().unwrap()));
+        }
+        for tags in ["/concert", "/a/b%2Fc/%C3%A4"] {
+            keys.push(Key::Tags(tags.parse().unwrap()));
         }
         for key in keys {
             assert_eq!(space().decode(&space().key(&key)), Ok(key));
@@ -239,7 +257,7 @@ mod tests {
     #[test]
     fn other_keys_are_refused() {
         let decode = |text: &str| space().decode(format!("/byname/main/want/{text}").as_bytes());
-        for unknown in ["", "x", "heads", "head/", "settled/x", "links", "links/r1", "routesx"] {
+        for unknown in ["", "x", "heads", "head/", "settled/x", "links", "links/r1", "routesx", "policy/r1"] {
             assert_eq!(decode(unknown), Err(BadKey::Unknown), "{unknown}");
         }
         let long = format!("tables/t/deltas/{}", "9".repeat(20));
@@ -248,13 +266,25 @@ mod tests {
         {
             assert_eq!(decode(unknown), Err(BadKey::Unknown), "{unknown}");
         }
-        for label in ["tables/T/head", "built", "built/a/b", "links/r1/A", "down//x", "groups/west/r1/x", "links/../x"]
-        {
+        for label in [
+            "tables/T/head",
+            "built",
+            "built/a/b",
+            "links/r1/A",
+            "down//x",
+            "groups/west/r1/x",
+            "links/../x",
+            "policies",
+            "policies/r1/x",
+        ] {
             assert_eq!(decode(label), Err(BadKey::Label(BadLabel)), "{label}");
         }
         // Two spellings of one name.
         for prefix in ["routes", "routes//a", "routes/a/", "routes/%61", "routes/%2f", "strategies/ä"] {
             assert_eq!(decode(prefix), Err(BadKey::Prefix), "{prefix}");
+        }
+        for (tags, why) in [("", BadTags::Count(0)), ("/b/a", BadTags::Spelling), ("/...", BadTags::Tag(0))] {
+            assert_eq!(decode(&format!("tags{tags}")), Err(BadKey::Tags(why)), "{tags}");
         }
         assert_eq!(space().decode(b"/byname/other/want/head"), Err(BadKey::Unknown));
         assert_eq!(space().decode(b"/byname/main/want/\xff"), Err(BadKey::NotText));

@@ -9,6 +9,7 @@ pub mod intent;
 pub mod key;
 pub mod label;
 pub mod table;
+pub mod tags;
 pub mod value;
 pub mod writer;
 

@@ -6,6 +6,7 @@ mod built;
 
 use std::collections::BTreeMap;
 
+use byname_routing::policy::{Policy, PolicyError, PolicyRule};
 use byname_wire::Name;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,9 @@ pub enum BadValue {
     /// A strategy's name is not one.
     #[error("{0:?} is no name of a strategy")]
     Strategy(String),
+    /// A policy has no rules, or a rule is none, or is written in another way.
+    #[error("no policy: {0}")]
+    Policy(String),
     /// A table's deltas are too many, or end before they begin.
     #[error("a table has deltas {base} to {last}; there may be {DELTAS_MAX} at a time")]
     Deltas {
@@ -161,6 +165,38 @@ pub struct Route {
 pub struct Strategy {
     /// Name of the strategy, as a URI.
     pub strategy: String,
+}
+
+/// `want/tags/…`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TagRoute {
+    /// The group that packets with these tags are led to: to all of its links.
+    #[serde(with = "label_text")]
+    pub group: Label,
+}
+
+/// `want/policy` and `want/policies/NODE`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyRules {
+    /// Rules of `[routing] policy`, as [`PolicyRule`] writes them.
+    pub rules: Vec<String>,
+}
+
+impl PolicyRules {
+    /// Rules in any spelling.
+    ///
+    /// # Errors
+    /// One is no rule, or there are none or too many.
+    pub fn parse(rules: &[String]) -> Result<Self, BadValue> {
+        let bad = |error: PolicyError| BadValue::Policy(error.to_string());
+        let policy = Policy::parse(rules.iter().map(String::as_str)).map_err(bad)?;
+        if policy.rules().is_empty() {
+            return Err(BadValue::Policy("it has no rules".to_owned()));
+        }
+        Ok(PolicyRules { rules: policy.rules().iter().map(PolicyRule::to_string).collect() })
+    }
 }
 
 /// Most deltas of a table that no manifest has.
@@ -283,6 +319,9 @@ pub struct Report {
     pub applied: i64,
     /// Routes of the fleet in the router.
     pub routes: u64,
+    /// Ways of the fleet for sets of tags in the router.
+    #[serde(default)]
+    pub tags: u64,
     /// Changes that the router refused, and that are tried again.
     pub failing: u64,
     /// The last refusal.
@@ -293,7 +332,7 @@ pub struct Report {
     pub missing_links: u64,
     /// Removals for which the agent did not wait any longer.
     pub unsettled: u64,
-    /// Prefixes whose routes or strategy were not as the agent knew them when it compared.
+    /// Prefixes and sets of tags whose routes or strategy were not as the agent knew them when it compared.
     pub drift: u64,
     /// How often the agent has read the whole intent.
     pub reads: u64,
@@ -311,7 +350,18 @@ impl Value for Head {
 impl Value for Settled {}
 impl Value for Down {}
 impl Value for Route {}
+impl Value for TagRoute {}
 impl Value for Report {}
+
+impl Value for PolicyRules {
+    /// One spelling only: the agent writes these rules into the settings of its router, with nothing between quotes that it
+    /// would have to escape.
+    fn check(&self) -> Result<(), BadValue> {
+        let usual = PolicyRules::parse(&self.rules)?;
+        let other = self.rules.iter().zip(&usual.rules).find(|(rule, usual)| rule != usual);
+        other.map_or(Ok(()), |(rule, usual)| Err(BadValue::Policy(format!("{rule:?} is not written {usual:?}"))))
+    }
+}
 
 impl Value for Link {
     fn check(&self) -> Result<(), BadValue> {
@@ -385,6 +435,11 @@ mod tests {
         assert_eq!(Group::decode(&group.encode()), Ok(group));
         let route = Route { group: "west".parse().unwrap(), inherit: true, capture: false };
         assert_eq!(Route::decode(&route.encode()), Ok(route));
+        let words =
+            ["accept  deny prefix /a%20b neighbor /net/r1".to_owned(), "prefer cost 3 origin /net/r2".to_owned()];
+        let policy = PolicyRules::parse(&words).unwrap();
+        assert_eq!(policy.rules, ["accept deny prefix /a%20b neighbour /net/r1", "prefer cost 3 origin /net/r2"]);
+        assert_eq!(PolicyRules::decode(&policy.encode()), Ok(policy));
         let (base_state, state) = (Digest::of(b"base"), Digest::of(b"state"));
         let kind = TableKind::Routes;
         let head =
@@ -408,6 +463,22 @@ mod tests {
             let strategy = Strategy { strategy: name.to_owned() };
             assert!(matches!(Strategy::decode(&strategy.encode()), Err(BadValue::Strategy(_))), "{name}");
         }
+        let policy = |rules: &[&str]| PolicyRules { rules: rules.iter().map(|rule| (*rule).to_owned()).collect() };
+        for rules in [
+            &[][..],
+            &["announce deny", ""],
+            &["announce  deny"],
+            &["announce deny\n"],
+            &["accept deny prefix /%61"],
+            &["accept deny prefix /\""],
+            &["accept deny neighbor /net/r1"],
+            &["prefer cost 16"],
+            &["announce deny origin /net/r1"],
+            &["announce deny"; 1_025],
+        ] {
+            assert!(matches!(PolicyRules::decode(&policy(rules).encode()), Err(BadValue::Policy(_))), "{rules:?}");
+        }
+        assert!(matches!(PolicyRules::decode(br#"{"rules":["announce deny"],"x":1}"#), Err(BadValue::Json(_))));
         // Unknown fields, other types, bytes that are no text, and text after the end.
         for json in [
             &br#"{"group":"west","inherit":true,"capture":false,"new":1}"#[..],

@@ -27,6 +27,8 @@ const RENEW: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(20);
 /// Most keys of one transaction: etcd's limit, less one for `want/head`.
 pub const TRANSACTION_KEYS_MAX: usize = 127;
+/// Most bytes of the keys and values of one transaction, less than etcd's limit of 1.5 MiB.
+const TRANSACTION_BYTES_MAX: usize = 1 << 20;
 
 /// The reason why the intent was not changed.
 #[derive(Debug, Error)]
@@ -172,14 +174,17 @@ impl Writer {
         }
     }
 
-    /// Makes these changes, in transactions of at most [`TRANSACTION_KEYS_MAX`] keys. Returns the revision of the intent.
+    /// Makes these changes, in transactions of at most [`TRANSACTION_KEYS_MAX`] keys and 1 MiB. Returns the revision of the intent.
     ///
     /// # Errors
     /// etcd does not answer, or another writer has begun. Earlier transactions remain.
     pub async fn write(&mut self, changes: Vec<Write>) -> Result<i64, WriteError> {
         let head = Head { format: FORMAT, by: self.by.clone() };
         let mut revision = 0;
-        for changes in changes.chunks(TRANSACTION_KEYS_MAX) {
+        let mut left = &changes[..];
+        while !left.is_empty() {
+            let (changes, later) = left.split_at(fitting(left));
+            left = later;
             let mut operations = vec![put(self.space.key(&Key::Head), head.encode(), 0)];
             operations.extend(changes.iter().map(|change| {
                 let key = self.space.key(&change.key);
@@ -270,4 +275,29 @@ pub async fn nodes(connection: &Connection, space: &Space) -> Result<Vec<(Label,
         Some((label, Report::decode(&kv.value).unwrap_or_default()))
     };
     Ok(all.kvs.into_iter().filter_map(node).collect())
+}
+
+/// How many of these changes one transaction makes.
+fn fitting(changes: &[Write]) -> usize {
+    let mut bytes = 0;
+    let fits = |change: &&Write| {
+        bytes += change.key.to_string().len() + change.value.as_ref().map_or(0, Vec::len);
+        bytes <= TRANSACTION_BYTES_MAX
+    };
+    // No change alone is larger than etcd takes.
+    changes.iter().take(TRANSACTION_KEYS_MAX).take_while(fits).count().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transactions_have_no_more_than_etcd_takes() {
+        let write = |bytes: usize| Write { key: Key::Policy(None), value: Some(vec![b'x'; bytes]) };
+        assert_eq!(fitting(&vec![write(10); 300]), TRANSACTION_KEYS_MAX);
+        assert_eq!(fitting(&vec![write(64 << 10); 300]), 15);
+        assert_eq!(fitting(&[write(2 << 20), write(1)]), 1);
+        assert_eq!(fitting(&[Write { key: Key::Head, value: None }]), 1);
+    }
 }

@@ -19,15 +19,15 @@ mod oracle;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use byname_fleet::agent::{Agent, Change, Event, LEFT_COST, Options, Ticket};
-use byname_fleet::intent::Attributes;
+use byname_fleet::agent::{Agent, Change, Event, Existing, LEFT_COST, Options, Ticket};
+use byname_fleet::intent::{Attributes, TOLD};
 use byname_fleet::key::{Key, Space};
 use byname_fleet::label::Label;
 use byname_fleet::table::content::Content;
 use byname_fleet::table::delta::{Delta, RowChange};
 use byname_fleet::table::{Digest, Rows};
-use byname_fleet::value::{Down, Group, Head, Link, Nexthop, Route, Settled, TableHead, TableKind, Value};
-use byname_wire::Name;
+use byname_fleet::value::{Down, Group, Head, Link, Nexthop, Route, Settled, TableHead, TableKind, TagRoute, Value};
+use byname_wire::{Descriptor, Name};
 use oracle::{Keys, Table};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -127,12 +127,12 @@ impl Etcd {
 
     /// A route that an agent removes without waiting for the grace period is not wanted when all live nodes have added.
     fn check_settled(&self, node: &Node, change: &Change) {
-        let (Change::Unregister { prefix, uri }, Some(next)) = (change, node.agent.watch_from()) else { return };
+        let (Some((prefix, uri)), Some(next)) = (removed(change), node.agent.watch_from()) else { return };
         let keys = &self.history[next as usize - 1].0;
         let settled = keys.get(&space().key(&Key::Settled)).map(|(value, _)| Settled::decode(value).unwrap().revision);
         let settled = settled.expect("nothing is settled yet");
         let table = self.table(node.name, settled).expect("a revision that agents hold for is not settled");
-        let wanted = table.iter().any(|(of, to, _)| of == prefix && to == uri);
+        let wanted = table.iter().any(|(of, to, _)| *of == prefix && *to == uri);
         assert!(!wanted, "node {}: {prefix} {uri} is removed, and wanted in revision {settled}", node.name);
     }
 
@@ -152,6 +152,8 @@ struct Node {
     agent: Agent,
     connected: bool,
     routes: BTreeMap<(Name, Arc<str>), Attributes>,
+    /// Names in `routes` that stand for tags.
+    tags: BTreeMap<Name, Descriptor>,
     under_way: VecDeque<(Ticket, Change)>,
     /// Next revision that the watch brings. `None`: there is no connection to etcd.
     watch: Option<usize>,
@@ -185,6 +187,7 @@ impl Fleet {
             agent: agent(name),
             connected: false,
             routes: BTreeMap::new(),
+            tags: BTreeMap::new(),
             under_way: VecDeque::new(),
             watch: None,
             base: 0,
@@ -292,7 +295,8 @@ impl Fleet {
             let link = label(["a", "b", "c"][self.pick(3)]);
             let group = label(["west", "east"][self.pick(2)]);
             let prefix: Name = format!("/{}", self.pick(6)).parse().unwrap();
-            let (key, value) = match self.pick(12) {
+            let tags = Key::Tags(["/a", "/b", "/a/b"][self.pick(3)].parse().unwrap());
+            let (key, value) = match self.pick(15) {
                 0 => {
                     let uri = format!("udp4://192.0.2.{}:6363", self.pick(5));
                     (Key::Link { node, link }, Some(Link { uri }.encode()))
@@ -309,6 +313,9 @@ impl Fleet {
                 6 => (Key::Group { group, node }, None),
                 7 if self.pick(12) == 0 => (Key::Route(prefix), Some(b"{".to_vec())),
                 7..=9 => (Key::Route(prefix), Some(Route { group, inherit: true, capture: false }.encode())),
+                12 if self.pick(12) == 0 => (tags, Some(b"{".to_vec())),
+                12 | 13 => (tags, Some(TagRoute { group }.encode())),
+                14 => (tags, None),
                 _ => (Key::Route(prefix), None),
             };
             changes.insert(key, value);
@@ -374,7 +381,7 @@ impl Fleet {
     fn disconnect(&mut self, which: usize) {
         while let Some((_, change)) = self.nodes[which].under_way.pop_front() {
             if self.rng.random() {
-                make(&mut self.nodes[which].routes, &change);
+                make(&mut self.nodes[which], &change);
             }
         }
         let node = &mut self.nodes[which];
@@ -430,17 +437,22 @@ impl Fleet {
         }
         if !node.connected {
             node.connected = true;
-            let routes = node.routes.iter();
-            let routes = routes.map(|((prefix, uri), attributes)| (prefix.clone(), uri.clone(), *attributes)).collect();
-            node.agent.router_connected(now, routes, Vec::new());
+            let mut existing = Existing::default();
+            for ((prefix, uri), attributes) in &node.routes {
+                match node.tags.get(prefix) {
+                    Some(tags) => existing.tags.push((tags.clone(), uri.clone(), *attributes)),
+                    None => existing.routes.push((prefix.clone(), uri.clone(), *attributes)),
+                }
+            }
+            node.agent.router_connected(now, existing);
         } else if begins {
             let unsettled = node.agent.report().unsettled;
             if let Some((ticket, change)) = node.agent.next_change(now) {
-                if let Change::Unregister { prefix, .. } = &change {
+                if let Some((prefix, _)) = removed(&change) {
                     if node.agent.report().unsettled > unsettled {
                         // And the other routes of this prefix, which follow.
-                        node.unsettled = Some(prefix.clone());
-                    } else if node.unsettled.as_ref() != Some(prefix) {
+                        node.unsettled = Some(prefix);
+                    } else if node.unsettled.as_ref() != Some(&prefix) {
                         node.unsettled = None;
                         self.settled_removals += 1;
                         self.etcd.check_settled(node, &change);
@@ -454,7 +466,7 @@ impl Fleet {
             let result = if fails {
                 Err("refused".to_owned())
             } else {
-                make(&mut node.routes, &change);
+                make(node, &change);
                 Ok(())
             };
             node.agent.done(now, ticket, result);
@@ -466,15 +478,29 @@ fn agent(name: &str) -> Agent {
     Agent::new(Options { grace_ms: GRACE_MS, in_flight_max: 4, ..Options::new(space(), label(name)) })
 }
 
-fn make(routes: &mut BTreeMap<(Name, Arc<str>), Attributes>, change: &Change) {
+fn make(node: &mut Node, change: &Change) {
     match change {
         Change::Register { prefix, uri, attributes } => {
-            routes.insert((prefix.clone(), uri.clone()), *attributes);
+            node.routes.insert((prefix.clone(), uri.clone()), *attributes);
         }
-        Change::Unregister { prefix, uri } => {
-            assert!(routes.remove(&(prefix.clone(), uri.clone())).is_some(), "{prefix} {uri} is not the fleet's");
+        Change::Advertise { tags, uri } => {
+            let name = oracle::name_of(tags);
+            node.tags.insert(name.clone(), Descriptor::clone(tags));
+            node.routes.insert((name, uri.clone()), TOLD);
         }
-        _ => {}
+        change => {
+            let Some((prefix, uri)) = removed(change) else { return };
+            assert!(node.routes.remove(&(prefix.clone(), uri.clone())).is_some(), "{prefix} {uri} is not the fleet's");
+        }
+    }
+}
+
+/// The route that a change removes.
+fn removed(change: &Change) -> Option<(Name, Arc<str>)> {
+    match change {
+        Change::Unregister { prefix, uri } => Some((prefix.clone(), uri.clone())),
+        Change::Withdraw { tags, uri } => Some((oracle::name_of(tags), uri.clone())),
+        _ => None,
     }
 }
 
@@ -492,7 +518,9 @@ fn check(node: &mut Node, etcd: &Etcd, seed: u64) {
         assert!(wanted.is_subset(&has), "{context}: added, but {:?} are missing", wanted.difference(&has));
         let keys = &etcd.history[node.agent.watch_from().map_or(report.seen, |next| next - 1) as usize].0;
         let settled = keys.get(&space().key(&Key::Settled)).map(|(value, _)| Settled::decode(value).unwrap().revision);
-        for (prefix, uri, cost) in has.iter().filter(|_| settled < Some(report.seen)) {
+        // Tags have no costs, and go both ways.
+        let routes = has.iter().filter(|(prefix, ..)| !node.tags.contains_key(prefix));
+        for (prefix, uri, cost) in routes.filter(|_| settled < Some(report.seen)) {
             let is_wanted = wanted.iter().any(|(of, to, _)| of == prefix && to == uri);
             let others = wanted.iter().any(|(of, ..)| of == prefix);
             let used = *cost < LEFT_COST && !is_wanted && others && !has_failed(keys, node.name, uri);
@@ -538,6 +566,7 @@ fn no_node_ever_has_rules_of_no_revision() {
         // Faults end: all nodes reach the intent, once it has no damaged keys.
         let repair = |prefix: usize| (Key::Route(format!("/{prefix}").parse().unwrap()), None);
         let mut changes: Vec<_> = (0..3).map(repair).collect();
+        changes.extend(["/a", "/b", "/a/b"].map(|tags| (Key::Tags(tags.parse().unwrap()), None)));
         let good = Route { group: label("west"), inherit: true, capture: false }.encode();
         changes.extend((3..6).map(|prefix| (Key::Route(format!("/{prefix}").parse().unwrap()), Some(good.clone()))));
         changes.push((Key::Head, Some(Head { format: 1, by: String::new() }.encode())));
@@ -588,12 +617,13 @@ fn damaged_keys_and_values_are_held_and_bounded() {
             Group { nexthops: vec![Nexthop { link: label("a"), cost: 1 }] }.encode(),
         ),
         (Key::Route("/a".parse().unwrap()), Route { group: label("west"), inherit: true, capture: false }.encode()),
+        (Key::Tags("/a/b".parse().unwrap()), TagRoute { group: label("west") }.encode()),
     ];
     let mut held = 0;
     for seed in 0..300 {
         let mut rng = SmallRng::seed_from_u64(seed);
         let mut agent = Agent::new(Options { keys_max: KEYS_MAX, ..Options::new(space(), label("r1")) });
-        agent.router_connected(0, Vec::new(), Vec::new());
+        agent.router_connected(0, Existing::default());
         agent.snapshot(0, 1, Vec::new());
         let mut written = BTreeSet::new();
         let mut revision = 1;
@@ -645,7 +675,8 @@ fn damaged_keys_and_values_are_held_and_bounded() {
             }
         }
         let report = agent.report();
-        assert_eq!((report.held, report.applied, report.routes), (None, revision + 1, 1), "seed {seed}: {changes:?}");
+        let here = (report.held, report.applied, report.routes, report.tags);
+        assert_eq!(here, (None, revision + 1, 1, 1), "seed {seed}: {changes:?}");
     }
     assert!(held > 1_000, "{held}");
 }

@@ -23,7 +23,9 @@ pub use control::{ControlParameters, ControlResponse};
 pub use element::{Element, StrategyName, decode_list};
 pub use face::{ChannelStatus, FaceEventKind, FaceEventNotification, FaceQueryFilter, FaceStatus};
 pub use reload::{ConfigChange, ReloadReport, reload_flags};
-pub use routing::{FibEntry, FlatChange, NextHopRecord, RibEntry, Route, StrategyChoice, origin, route_flags};
+pub use routing::{
+    FibEntry, FlatChange, NextHopRecord, RibEntry, Route, StrategyChoice, TagsEntry, origin, route_flags,
+};
 pub use status::{CloseCount, CsInfo, DropCount, ForwarderStatus, StageTime, ThreadStatus, cs_flags};
 
 #[cfg(test)]

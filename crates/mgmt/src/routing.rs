@@ -1,7 +1,7 @@
 //! Elements about the RIB, the FIB and strategies.
 
-use byname_wire::Name;
 use byname_wire::tlv;
+use byname_wire::{Descriptor, Name, tagnet};
 
 use crate::{StrategyName, element, types};
 
@@ -91,6 +91,19 @@ element! {
         name: Name = tlv::types::NAME,
         /// The name whose route it follows. `None`: it counts as unknown.
         label: Option<Name> = types::ROUTE_LABEL,
+    }
+}
+
+element! {
+    /// An entry of the dataset `tags/list`: packets whose tags include these leave by a face. Those that neighbours on a tree
+    /// have told are not listed.
+    TagsEntry = types::TAGS_ENTRY, {
+        /// Face id.
+        face_id: u64 = types::FACE_ID,
+        /// The tags.
+        descriptor: Descriptor = tagnet::types::TAGS,
+        /// 1 if an earlier process of the router had this, and nobody has confirmed it since. The router withdraws it then.
+        is_stale: Option<u64> = types::IS_STALE,
     }
 }
 

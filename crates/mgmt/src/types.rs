@@ -114,6 +114,7 @@ pub const BATCH_WITHDRAW: u64 = 356;
 pub const BATCH_OUTCOME: u64 = 358;
 pub const BATCH_REFUSAL: u64 = 360;
 pub const BATCH_INDEX: u64 = 362;
+pub const TAGS_ENTRY: u64 = 364;
 pub const IS_STALE: u64 = 308;
 pub const STATE: u64 = 310;
 

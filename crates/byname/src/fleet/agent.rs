@@ -54,8 +54,8 @@ pub struct AgentArgs {
     /// network; may be given more than once
     #[arg(long, value_name = "FOLDER|URL")]
     chunks_from: Vec<String>,
-    /// Settings that this agent writes for its router, to use tables that `byname builder` has made: the router's configuration
-    /// names the same file ([fleet] tables). The tables are in the same folder, which belongs to the agent
+    /// Settings that this agent writes for its router: tables that `byname builder` has made, and rules of routing (`byname fleet
+    /// policy`). The router's configuration names the same file ([fleet] tables). The tables are in the same folder, which belongs to the agent
     #[arg(long, value_name = "FILE")]
     tables: Option<PathBuf>,
     /// Most rules of a table; the agent changes nothing if there are more

@@ -9,7 +9,10 @@ use byname_fleet::etcd::Connection;
 use byname_fleet::etcd::messages::RangeRequest;
 use byname_fleet::key::{Key, Space, range_end};
 use byname_fleet::label::Label;
-use byname_fleet::value::{Down, Group, Link, Nexthop, Route, Strategy, Value};
+use byname_fleet::tags::TagSet;
+use byname_fleet::value::{
+    BadValue, Down, Group, Link, Nexthop, PolicyRules, Route, Strategy, TagRoute, VALUE_BYTES_MAX, Value,
+};
 use byname_fleet::writer::Write;
 use byname_wire::Name;
 use clap::{Parser, Subcommand};
@@ -36,6 +39,12 @@ pub enum Change {
     /// Choose the strategy of a prefix, at all nodes
     #[command(subcommand)]
     Strategy(StrategyChange),
+    /// Lead packets with some tags to a group
+    #[command(subcommand)]
+    Tag(TagChange),
+    /// Set the rules by which routers announce, accept and prefer ways
+    #[command(subcommand)]
+    Policy(PolicyChange),
 }
 
 #[derive(Debug, Clone, PartialEq, Subcommand)]
@@ -152,6 +161,45 @@ pub enum StrategyChange {
     },
 }
 
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub enum TagChange {
+    /// Lead packets whose tags include these to all links of a group, or change the group
+    Add {
+        /// The group that they are led to
+        #[arg(value_parser = parse_label)]
+        group: Label,
+        /// The tags, in any order: a packet must have all of them
+        #[arg(required = true, value_name = "TAG")]
+        tags: Vec<String>,
+    },
+    /// Do not lead packets with exactly these tags to a group any more
+    Remove {
+        /// The tags, in any order
+        #[arg(required = true, value_name = "TAG")]
+        tags: Vec<String>,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub enum PolicyChange {
+    /// Set all rules of a node, or of all nodes; a router has its own rules, then those of its node, then those of all nodes, and the
+    /// first that fits decides
+    Set {
+        /// Rules as in `[routing] policy`, such as 'accept deny origin /example/r9'
+        #[arg(required = true, value_name = "RULE")]
+        rules: Vec<String>,
+        /// The node [default: all nodes]
+        #[arg(long, value_parser = parse_label)]
+        node: Option<Label>,
+    },
+    /// Remove the rules of a node, or those of all nodes
+    Remove {
+        /// The node [default: all nodes]
+        #[arg(long, value_parser = parse_label)]
+        node: Option<Label>,
+    },
+}
+
 /// A line of a file.
 #[derive(Debug, Parser)]
 #[command(name = "byname fleet", disable_help_flag = true, disable_help_subcommand = true)]
@@ -240,12 +288,21 @@ impl Change {
             Change::Strategy(StrategyChange::Set { prefix, strategy }) => {
                 put(Key::Strategy(prefix), Strategy { strategy: strategy.to_string() }.encode())
             }
-            _ => Write { key: self.key(), value: None },
+            Change::Policy(PolicyChange::Set { rules, node }) => {
+                let value =
+                    PolicyRules::parse(&rules).map_err(|error| Failure::new(exit::USAGE, error.to_string()))?.encode();
+                if value.len() > VALUE_BYTES_MAX {
+                    return Err(Failure::new(exit::USAGE, BadValue::Long(value.len()).to_string()).into());
+                }
+                put(Key::Policy(node), value)
+            }
+            Change::Tag(TagChange::Add { group, .. }) => put(self.key()?, TagRoute { group }.encode()),
+            _ => Write { key: self.key()?, value: None },
         })
     }
 
-    fn key(&self) -> Key {
-        match self.clone() {
+    fn key(&self) -> anyhow::Result<Key> {
+        Ok(match self.clone() {
             Change::Link(LinkChange::Add { node, link, .. } | LinkChange::Remove { node, link }) => {
                 Key::Link { node, link }
             }
@@ -259,13 +316,19 @@ impl Change {
             Change::Strategy(StrategyChange::Set { prefix, .. } | StrategyChange::Unset { prefix }) => {
                 Key::Strategy(prefix)
             }
-        }
+            Change::Policy(PolicyChange::Set { node, .. } | PolicyChange::Remove { node }) => Key::Policy(node),
+            Change::Tag(TagChange::Add { tags, .. } | TagChange::Remove { tags }) => {
+                Key::Tags(TagSet::new(tags).map_err(|error| Failure::new(exit::USAGE, error.to_string()))?)
+            }
+        })
     }
 
     /// Checks that a single change names what exists: most typing errors show here.
     pub async fn check(&self, connection: &Connection, space: &Space) -> anyhow::Result<()> {
         match self {
-            Change::Link(LinkChange::Add { .. }) | Change::Strategy(StrategyChange::Set { .. }) => Ok(()),
+            Change::Link(LinkChange::Add { .. })
+            | Change::Strategy(StrategyChange::Set { .. })
+            | Change::Policy(PolicyChange::Set { .. }) => Ok(()),
             Change::Link(LinkChange::Down { node, link, .. }) => {
                 let key = Key::Link { node: node.clone(), link: link.clone() };
                 let there = exists(connection, space.key(&key), Vec::new()).await?;
@@ -280,7 +343,7 @@ impl Change {
                 }
                 Ok(())
             }
-            Change::Route(RouteChange::Add { group, .. }) => {
+            Change::Route(RouteChange::Add { group, .. }) | Change::Tag(TagChange::Add { group, .. }) => {
                 let mut first = space.want();
                 first.extend(format!("groups/{group}/").as_bytes());
                 let end = range_end(&first);
@@ -290,7 +353,7 @@ impl Change {
             }
             // Removals.
             _ => {
-                let there = exists(connection, space.key(&self.key()), Vec::new()).await?;
+                let there = exists(connection, space.key(&self.key()?), Vec::new()).await?;
                 missing(there, || "the intent does not have this: see `byname fleet show`".to_owned())
             }
         }
@@ -352,9 +415,49 @@ mod tests {
             ("route remove /", "routes/", None),
             ("strategy set /a multicast", "strategies/a", Some(r#"{"strategy":"/localhost/nfd/strategy/multicast"}"#)),
             ("strategy unset /a", "strategies/a", None),
+            ("tag add west concert a/b concert", "tags/a%2Fb/concert", Some(r#"{"group":"west"}"#)),
+            ("tag remove b a", "tags/a/b", None),
+            ("policy remove", "policy", None),
+            ("policy remove --node r1", "policies/r1", None),
         ] {
             assert_eq!(write(line), Ok((key.to_owned(), value.map(str::to_owned))), "{line}");
         }
+    }
+
+    #[test]
+    fn rules_are_checked_and_written_in_one_way() {
+        let set = |words: &[&str]| {
+            let words: Vec<&str> = ["policy", "set"].iter().chain(words).copied().collect();
+            let Words::Change(change) = parse(&words)? else { return Err("none".to_owned()) };
+            let Write { key, value } = change.write().map_err(|error| error.to_string())?;
+            Ok((key.to_string(), String::from_utf8(value.expect("rules")).expect("JSON")))
+        };
+        let (key, value) = set(&["accept  deny prefix /%61", "prefer cost 3", "--node", "r1"]).expect("rules");
+        assert_eq!((&*key, &*value), ("policies/r1", r#"{"rules":["accept deny prefix /a","prefer cost 3"]}"#));
+        assert_eq!(set(&["announce deny"]).expect("rules").0, "policy");
+        for (rules, part) in [
+            (&["deny all"][..], "begins with \"deny\""),
+            (&["prefer cost 99"], "a cost from 0 to 15"),
+            (&["announce deny"; 1025], "more than 1024 rules"),
+            (&[&format!("announce deny prefix /{}", "x".repeat(2_000))[..]; 40], "more than 65536"),
+            (&[], "<RULE>"),
+        ] {
+            let error = set(rules).expect_err("no rules");
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn tags_have_limits() {
+        let tags: Vec<String> = (0..33).map(|tag| tag.to_string()).collect();
+        assert_eq!(
+            write(&format!("tag add west {}", tags.join(" "))),
+            Err("a set has 1 to 32 tags, not 33".to_owned())
+        );
+        assert_eq!(
+            write(&format!("tag remove {}", "x".repeat(256))),
+            Err("a tag has 1 to 255 bytes, not 256".to_owned())
+        );
     }
 
     #[test]
@@ -366,6 +469,8 @@ mod tests {
             ("group set west r1 a:b", "the cost 'b' is no number"),
             ("link add r1 x 192.0.2.2", "no FaceUri"),
             ("status", "unrecognized subcommand"),
+            ("tag add west", "<TAG>"),
+            ("tag remove", "<TAG>"),
         ] {
             let error = write(line).unwrap_err();
             assert!(error.contains(part) && !error.contains('\n'), "{line}: {error}");

@@ -28,6 +28,8 @@ Examples:
   byname fleet link add r1 to-r2 udp4://192.0.2.2:6363    a name for an address, as node r1 reaches it
   byname fleet group set west r1 to-r2:10 to-r3:20        links of the group west at r1, with costs
   byname fleet route add /example/video west              at all nodes where the group has links
+  byname fleet tag add west concert classical             packets with these tags go to all links of the group
+  byname fleet policy set 'accept deny origin /net/r9'    rules of routing, for all nodes; --node r1: for one
   byname fleet link down r1 to-r2                         one key, for all routes over this link
   byname fleet status                                     how far each node is
   byname fleet show > intent.txt                          the whole intent, as `load` takes it

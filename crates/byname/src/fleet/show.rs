@@ -8,7 +8,8 @@ use byname_fleet::etcd::messages::{KeyValue, RangeRequest};
 use byname_fleet::key::{Key, Space};
 use byname_fleet::table::delta::Delta;
 use byname_fleet::value::{
-    BuilderReport, BuiltHead, Down, Group, Head, Link, Nexthop, Report, Route, Strategy, TableHead, Value,
+    BuilderReport, BuiltHead, Down, Group, Head, Link, Nexthop, PolicyRules, Report, Route, Strategy, TableHead,
+    TagRoute, Value,
 };
 use byname_fleet::writer::nodes;
 use serde::Serialize;
@@ -181,6 +182,20 @@ fn line(space: &Space, kv: &KeyValue) -> Result<Option<(u8, String)>, String> {
             let flags = [(!inherit, " --no-inherit"), (capture, " --capture")];
             let flags = flags.iter().filter(|(on, _)| *on).map(|(_, flag)| *flag).collect::<String>();
             (3, format!("route add {} {group}{flags}", quoted(&prefix.to_string())?))
+        }
+        Key::Policy(node) => {
+            let rules = PolicyRules::decode(value).map_err(bad)?.rules;
+            let at = node.as_ref().map(|node| ["--node", node.as_str()]);
+            let rules = rules.iter().map(String::as_str);
+            let words = ["policy", "set"].into_iter().chain(rules).chain(at.into_iter().flatten());
+            (3, shlex::try_join(words).map_err(|error| error.to_string())?)
+        }
+        Key::Tags(set) => {
+            let group = TagRoute::decode(value).map_err(bad)?.group;
+            // Tags may look like options.
+            let end = set.tags().any(|tag| tag.starts_with('-')).then_some("--");
+            let words = ["tag", "add", group.as_str()].into_iter().chain(end).chain(set.tags());
+            (3, shlex::try_join(words).map_err(|error| error.to_string())?)
         }
         Key::Strategy(prefix) => {
             let strategy = Strategy::decode(value).map_err(bad)?.strategy;

@@ -1,7 +1,7 @@
-//! `[fleet]`: tables that the agent of a fleet brings, from a small file of its own.
+//! `[fleet]`: tables and rules that the agent of a fleet brings, in a small file of its own.
 //!
 //! The agent writes that file and asks for a reload. It cannot write the configuration itself, and what it may set is
-//! `[tables] bulk`, `[[flat]]` and `[partition]` only.
+//! `[tables] bulk`, `[[flat]]`, `[partition]` and `[routing] policy` only.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use super::{Config, ConfigError, Finding, FlatNamespace, Partition};
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Fleet {
-    /// The file in which the agent names tables. Empty: none.
+    /// The file in which the agent names tables, and has rules of routing. Empty: none.
     pub tables: PathBuf,
 }
 
@@ -24,12 +24,19 @@ struct Brought {
     tables: BroughtTables,
     flat: Vec<FlatNamespace>,
     partition: Partition,
+    routing: BroughtRouting,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct BroughtTables {
     bulk: PathBuf,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct BroughtRouting {
+    policy: Vec<String>,
 }
 
 impl Config {
@@ -68,6 +75,8 @@ impl Config {
             }
             self.partition = Partition { table: placed(brought.partition.table), ..brought.partition };
         }
+        // The first rule that fits decides: the router's own come first.
+        self.routing.policy.extend(brought.routing.policy);
         // A namespace of both is found as two of one file are.
         let flat = brought.flat.into_iter();
         self.flat.extend(flat.map(|flat| FlatNamespace { table: flat.table.map(placed), ..flat }));
@@ -105,7 +114,15 @@ mod tests {
             let error = parse(here).expect_err(here).to_string();
             assert!(error.contains(part), "{here}: {error}");
         }
+        write("[routing]\npolicy = [\"announce deny prefix /b\"]\n");
+        let config = parse("[routing]\npolicy = [\"announce permit prefix /a\"]\n").expect("good");
+        assert_eq!(
+            config.routing.policy,
+            ["announce permit prefix /a", "announce deny prefix /b"],
+            "its own come first"
+        );
         for (text, part) in [
+            ("[routing]\ntrees = 1\n", "tables.toml:2:1: unknown word `trees`"),
             ("[tables]\npit_entries = 5\n", "tables.toml:2:1: unknown word `pit_entries`"),
             ("[[route]]\n", "tables.toml:1:3: unknown word `route`"),
             ("[tables\n", "tables.toml:1:"),

@@ -607,6 +607,7 @@ impl Management {
             (b"traffic", _) => self.traffic(now).encode_value(&mut out),
             (b"cs", _) => execute::cs_info(&self.forwarder.cs_info()).encode_to(&mut out),
             (b"flat", _) => self.flat.encode(&mut out),
+            (b"tags", _) => self.list_tags(&mut out),
             (b"strategy-choice", _) => {
                 for (name, strategy) in self.strategies.iter() {
                     let strategy = tlv::StrategyName(strategy.clone());
@@ -630,7 +631,7 @@ impl Management {
 }
 
 fn is_dataset(module: &[u8], verb: &[u8]) -> bool {
-    const DATASETS: [(&[u8], &[u8]); 11] = [
+    const DATASETS: [(&[u8], &[u8]); 12] = [
         (b"faces", b"list"),
         (b"faces", b"query"),
         (b"faces", b"channels"),
@@ -639,6 +640,7 @@ fn is_dataset(module: &[u8], verb: &[u8]) -> bool {
         (b"cs", b"info"),
         (b"strategy-choice", b"list"),
         (b"flat", b"list"),
+        (b"tags", b"list"),
         (b"status", b"general"),
         (b"explain", b"route"),
         (b"traffic", b"prefixes"),

@@ -8,7 +8,7 @@ use byname_lookup::locator::{Numbering, Port, Table, Trees};
 use byname_mgmt::trees::{PlaceGeneration, PlaceNumbering, TreePlace};
 use byname_wire::{Component, Descriptor, Interest, Name, TreeId};
 
-use super::tlv::ControlResponse;
+use super::tlv::{ControlResponse, Element, TagsEntry};
 use super::{Command, Management, Moment, packet_of, respond, response_data};
 use crate::security::{Authorized, Signer, TrustedSigner, VerifyingKey};
 use crate::tags::message::{Update, decode_descriptors, encode_locators, encode_session};
@@ -156,6 +156,14 @@ impl Management {
         let new = descriptors.iter().filter(|one| !before.contains(*one)).cloned().collect();
         self.keep_advertised(face, &descriptors, new);
         Ok(())
+    }
+
+    /// Lists what leaves by faces that are no neighbours on a tree.
+    pub(super) fn list_tags(&self, out: &mut Vec<u8>) {
+        for (face, descriptor) in self.tags.told_by_applications() {
+            let is_stale = self.is_stale(face, descriptor).then_some(1);
+            TagsEntry { face_id: face.0, descriptor: descriptor.clone(), is_stale }.encode_to(out);
+        }
     }
 
     /// Executes a tag command of an application.

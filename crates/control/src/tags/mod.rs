@@ -296,12 +296,9 @@ impl TagRouting {
 
     /// The descriptors of each application, encoded as in commands, for another process.
     pub fn of_applications(&self) -> Vec<(FaceId, Vec<Vec<u8>>)> {
-        let applications = self.by_face.iter().filter(|(face, _)| !self.is_neighbor(**face));
         let lists = |advertised: &BTreeSet<(TreeId, Arc<Descriptor>)>| {
             let mut lists = vec![DescriptorList::default()];
-            // Each is there once for each tree.
-            let tree = advertised.first().map(|(tree, _)| *tree);
-            for (_, descriptor) in advertised.iter().filter(|(of, _)| Some(*of) == tree) {
+            for descriptor in of_one_tree(advertised) {
                 if !lists.last_mut().is_some_and(|list| list.push(descriptor)) {
                     let mut list = DescriptorList::default();
                     list.push(descriptor);
@@ -310,7 +307,17 @@ impl TagRouting {
             }
             lists.iter().map(|list| list.bytes().to_vec()).collect()
         };
-        applications.map(|(face, advertised)| (*face, lists(advertised))).collect()
+        self.applications().map(|(face, advertised)| (face, lists(advertised))).collect()
+    }
+
+    /// The descriptors of each application, or of what others have advertised for its face.
+    pub fn told_by_applications(&self) -> impl Iterator<Item = (FaceId, &Descriptor)> {
+        self.applications().flat_map(|(face, told)| of_one_tree(told).map(move |descriptor| (face, &**descriptor)))
+    }
+
+    fn applications(&self) -> impl Iterator<Item = (FaceId, &BTreeSet<(TreeId, Arc<Descriptor>)>)> {
+        let neighbors: BTreeSet<FaceId> = self.links.keys().map(|(_, face)| *face).collect();
+        self.by_face.iter().map(|(face, told)| (*face, told)).filter(move |(face, _)| !neighbors.contains(face))
     }
 
     /// Withdraws an application's descriptors. Ignores those that it does not advertise.
@@ -576,6 +583,12 @@ impl TagRouting {
             self.routed.insert(pair.face);
         }
     }
+}
+
+/// What a face advertises, once: each descriptor is there for each tree.
+fn of_one_tree(advertised: &BTreeSet<(TreeId, Arc<Descriptor>)>) -> impl Iterator<Item = &Arc<Descriptor>> {
+    let tree = advertised.first().map(|(tree, _)| *tree);
+    advertised.iter().filter(move |(of, _)| Some(*of) == tree).map(|(_, descriptor)| descriptor)
 }
 
 /// Whether the neighbour behind `face` must know of a descriptor: any other face of the tree advertises it.

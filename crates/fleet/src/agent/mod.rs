@@ -1,20 +1,21 @@
 //! The agent of one router, without I/O and without a clock.
 //!
 //! It keeps a copy of the intent ([`Intent`]) and of the fleet's routes in the router. Changes of keys mark *subjects*: a prefix
-//! with its routes, or with its strategy. For each one, the agent compares what should be with what is.
+//! with its routes, or with its strategy, or a set of tags. For each one, the agent compares what should be with what is.
 //!
 //! The order of changes [docs/fleet.md, Changes]:
 //!
 //! 1. A face whose link has failed is suspended.
 //! 2. Routes are added, and strategies set, for all subjects. Routes that are not wanted any more get a higher cost if others
 //!    are there ([`LEFT_COST`]), so that the next router may lose its own at any time.
-//! 3. When all routes are there, the router takes over files of tables, all of them in one change.
+//! 3. When all routes are there, the router takes over files of tables and rules of routing, all of them in one change.
 //! 4. Then routes are removed, from the oldest on: when the writer has said that all live nodes have added theirs
 //!    (`want/settled`), or after a grace period.
 //!
 //! A refused change is tried again later, and keeps the old routes of its prefix. Cost: a change of a key looks at the
 //! prefixes that it concerns, and at no others.
 
+mod change;
 mod retry;
 #[cfg(test)]
 mod tests;
@@ -25,11 +26,13 @@ use std::sync::Arc;
 use byname_wire::Name;
 
 use crate::intent::built::group_of;
-use crate::intent::{Attributes, Intent, Routes, Subject, Touched, UsedFile, Wanted, WantedFile};
+use crate::intent::{Attributes, Intent, Routes, Subject, TOLD, Touched, UsedFile, Wanted, WantedFile};
 use crate::key::{Key, Space};
 use crate::label::Label;
 use crate::table::{Digest, Rows};
 use crate::value::Report;
+pub use change::{Change, Existing};
+use change::{added, removed};
 use retry::Retry;
 
 /// Longest time for which a router suspends a face, in ms.
@@ -76,73 +79,6 @@ pub struct Event {
     pub revision: i64,
 }
 
-/// A change of the router.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
-    /// Adds a route of origin `fleet`, or changes it. Makes the face if there is none.
-    Register {
-        /// Prefix.
-        prefix: Name,
-        /// Address of the nexthop.
-        uri: Arc<str>,
-        /// Cost and flags.
-        attributes: Attributes,
-    },
-    /// Removes a route of origin `fleet`.
-    Unregister {
-        /// Prefix.
-        prefix: Name,
-        /// Address of the nexthop.
-        uri: Arc<str>,
-    },
-    /// Takes a face out of use, for [`SUSPENDED_MS`].
-    Suspend {
-        /// Address of the nexthop.
-        uri: Arc<str>,
-    },
-    /// Uses a suspended face again.
-    Resume {
-        /// Address of the nexthop.
-        uri: Arc<str>,
-    },
-    /// Sets a strategy. What was there before must be noted first.
-    SetStrategy {
-        /// Prefix.
-        prefix: Name,
-        /// Name of the strategy.
-        strategy: Name,
-    },
-    /// Restores the strategy that was there before.
-    RestoreStrategy {
-        /// Prefix.
-        prefix: Name,
-    },
-    /// Uses these files of tables, and no others.
-    UseFiles {
-        /// The files.
-        files: Vec<UsedFile>,
-    },
-}
-
-impl Change {
-    fn subject(&self) -> Option<Subject> {
-        match self {
-            Change::Register { prefix, .. } | Change::Unregister { prefix, .. } => {
-                Some(Subject::Routes(prefix.clone()))
-            }
-            Change::SetStrategy { prefix, .. } | Change::RestoreStrategy { prefix } => {
-                Some(Subject::Strategy(prefix.clone()))
-            }
-            Change::UseFiles { .. } => Some(Subject::Files),
-            Change::Suspend { .. } | Change::Resume { .. } => None,
-        }
-    }
-
-    fn removes(&self) -> bool {
-        matches!(self, Change::Unregister { .. })
-    }
-}
-
 /// Stands for a change that is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ticket(pub(crate) u64);
@@ -150,7 +86,8 @@ pub struct Ticket(pub(crate) u64);
 /// Routes that are no longer wanted.
 #[derive(Debug)]
 struct Leftover {
-    prefix: Name,
+    /// The prefix or set of tags.
+    of: Subject,
     /// Revision of the intent that does not have them.
     revision: i64,
     /// When they are removed in any case.
@@ -175,11 +112,13 @@ pub struct Agent {
     behind: Option<(i64, u64)>,
 
     connected: bool,
-    routes: BTreeMap<Name, Routes>,
+    /// Those of prefixes and of sets of tags.
+    routes: BTreeMap<Subject, Routes>,
     route_count: u64,
+    tag_count: u64,
     strategies: BTreeMap<Name, Name>,
-    /// Files that the router uses. `None`: not known.
-    files: Option<Vec<UsedFile>>,
+    /// Files and rules that the router uses. `None`: not known.
+    used: Option<(Vec<UsedFile>, Vec<String>)>,
 
     dirty: BTreeSet<Subject>,
     /// Changes of the subject that was looked at last.
@@ -188,7 +127,7 @@ pub struct Agent {
     suspended: BTreeMap<Arc<str>, u64>,
     /// Oldest first. Those that `leftover_since` does not have like this are over.
     leftovers: VecDeque<Leftover>,
-    leftover_since: BTreeMap<Name, i64>,
+    leftover_since: BTreeMap<Subject, i64>,
     retries: BTreeMap<Subject, Retry>,
     /// When the first of them may be due.
     retry_at: Option<u64>,
@@ -222,8 +161,9 @@ impl Agent {
             connected: false,
             routes: BTreeMap::new(),
             route_count: 0,
+            tag_count: 0,
             strategies: BTreeMap::new(),
-            files: None,
+            used: None,
             dirty: BTreeSet::new(),
             ready: VecDeque::new(),
             urgent: VecDeque::new(),
@@ -353,6 +293,11 @@ impl Agent {
         self.intent.held()
     }
 
+    /// Whether the intent has tags.
+    pub fn wants_tags(&self) -> bool {
+        self.intent.has_tags()
+    }
+
     /// Names of the manifests of all tables.
     pub fn manifests(&self) -> Vec<Digest> {
         self.intent.manifests().collect()
@@ -392,36 +337,36 @@ impl Agent {
         self.fresh_at.map(|at| now.saturating_sub(at))
     }
 
-    /// The router answers. It has these routes of origin `fleet`, and these strategies of those that the agent has set.
-    pub fn router_connected(
-        &mut self,
-        now: u64,
-        routes: Vec<(Name, Arc<str>, Attributes)>,
-        strategies: Vec<(Name, Name)>,
-    ) {
+    /// The router answers, and has this.
+    pub fn router_connected(&mut self, now: u64, existing: Existing) {
         self.connected = true;
-        self.replace(routes, strategies);
+        self.replace(existing);
         self.dirty.extend(self.intent.subjects());
-        self.dirty.extend(self.routes.keys().cloned().map(Subject::Routes));
+        self.dirty.extend(self.routes.keys().cloned());
         self.dirty.extend(self.strategies.keys().cloned().map(Subject::Strategy));
-        self.files = None;
+        self.used = None;
         let links = self.intent.addresses().cloned().collect();
         self.suspended.clear();
         self.take(now, Touched { links, ..Touched::default() });
     }
 
     /// What the router has, asked while no change was under way. Counts what differs from what the agent knew.
-    pub fn compared(&mut self, routes: Vec<(Name, Arc<str>, Attributes)>, strategies: Vec<(Name, Name)>) {
+    pub fn compared(&mut self, existing: Existing) {
         debug_assert!(self.in_flight.is_empty(), "a change was under way");
         let (known, known_strategies) = (std::mem::take(&mut self.routes), std::mem::take(&mut self.strategies));
-        self.replace(routes, strategies);
-        let differs = |prefix: &&Name| known.get(*prefix) != self.routes.get(*prefix);
-        let prefixes: BTreeSet<Name> = known.keys().chain(self.routes.keys()).filter(differs).cloned().collect();
+        if existing.settings_changed {
+            self.used = None;
+            self.drift += 1;
+            self.dirty.insert(Subject::Files);
+        }
+        self.replace(existing);
+        let differs = |of: &&Subject| known.get(*of) != self.routes.get(*of);
+        let routes: BTreeSet<Subject> = known.keys().chain(self.routes.keys()).filter(differs).cloned().collect();
         let other = |prefix: &&Name| known_strategies.get(*prefix) != self.strategies.get(*prefix);
         let others: BTreeSet<Name> =
             known_strategies.keys().chain(self.strategies.keys()).filter(other).cloned().collect();
-        self.drift += (prefixes.len() + others.len()) as u64;
-        self.dirty.extend(prefixes.into_iter().map(Subject::Routes));
+        self.drift += (routes.len() + others.len()) as u64;
+        self.dirty.extend(routes);
         self.dirty.extend(others.into_iter().map(Subject::Strategy));
     }
 
@@ -439,6 +384,11 @@ impl Agent {
         self.retry_at = None;
         self.added = 0;
         self.applied = 0;
+    }
+
+    /// Files and rules that the router uses, as far as the agent knows.
+    pub fn used(&self) -> Option<(&[UsedFile], &[String])> {
+        self.used.as_ref().map(|(files, policy)| (&files[..], &policy[..]))
     }
 
     /// Whether no change is under way and none is due, so that [`Agent::compared`] may be called.
@@ -519,11 +469,15 @@ impl Agent {
                     self.intent.doubt_files();
                 }
                 self.dirty.remove(&subject);
-                let due = self.retries.entry(subject).or_default().refused(now);
-                self.retry_at = Some(self.retry_at.map_or(due, |at| at.min(due)));
-                self.failure = Some(reason);
+                self.refused(now, subject, reason);
             }
         }
+    }
+
+    fn refused(&mut self, now: u64, subject: Subject, reason: String) {
+        let due = self.retries.entry(subject).or_default().refused(now);
+        self.retry_at = Some(self.retry_at.map_or(due, |at| at.min(due)));
+        self.failure = Some(reason);
     }
 
     /// When [`Agent::next_change`] may have something, without news from anybody.
@@ -550,6 +504,7 @@ impl Agent {
             added: self.added,
             applied: self.applied,
             routes: self.route_count,
+            tags: self.tag_count,
             failing: self.retries.len() as u64,
             failure: if self.retries.is_empty() { None } else { self.failure.clone() },
             held: self.held(),
@@ -637,19 +592,19 @@ impl Agent {
     /// Finds what is missing of a subject. If nothing is, notes what is left over.
     fn add(&mut self, now: u64, subject: Subject) {
         match &subject {
-            Subject::Routes(prefix) => {
-                let (mut missing, left) = self.compare(prefix);
+            Subject::Routes(_) | Subject::Tags(_) => {
+                let (mut missing, left) = self.compare(&subject);
                 if missing.is_empty() && self.intent.settled() < self.seen {
-                    missing = self.lower(prefix);
+                    missing = self.lower(&subject);
                 }
                 if missing.is_empty() {
                     self.retries.remove(&subject);
                     if left.is_empty() {
-                        self.leftover_since.remove(prefix);
-                    } else if self.leftover_since.insert(prefix.clone(), self.seen) != Some(self.seen) {
+                        self.leftover_since.remove(&subject);
+                    } else if self.leftover_since.insert(subject.clone(), self.seen) != Some(self.seen) {
                         // A later revision counts: what is left over now may have been wanted since the earlier one.
-                        let (prefix, deadline) = (prefix.clone(), now + self.options.grace_ms);
-                        self.leftovers.push_back(Leftover { prefix, revision: self.seen, deadline });
+                        let (of, deadline) = (subject, now + self.options.grace_ms);
+                        self.leftovers.push_back(Leftover { of, revision: self.seen, deadline });
                     }
                 }
                 self.ready.extend(missing);
@@ -668,11 +623,16 @@ impl Agent {
                 }
             }
             Subject::Files => {
-                let files = self.intent.files();
-                if !self.options.takes_files || self.files.as_ref() == Some(&files) {
+                let wanted = (self.intent.files(), self.intent.policy());
+                if !self.options.takes_files && !wanted.1.is_empty() {
+                    let why = "the fleet has a policy for this node: start the agent with --tables, and name that file in the \
+                               router's configuration ([fleet] tables)";
+                    self.refused(now, subject, why.to_owned());
+                } else if !self.options.takes_files || self.used.as_ref() == Some(&wanted) {
                     self.retries.remove(&subject);
                 } else if self.intent.labels().all(|label| self.has_way(&label)) {
-                    self.ready.push_back(Change::UseFiles { files });
+                    let (files, policy) = wanted;
+                    self.ready.push_back(Change::UseFiles { files, policy });
                 }
             }
         }
@@ -681,24 +641,24 @@ impl Agent {
     /// Whether the router has at least one of the routes that this prefix should have, or there are none.
     fn has_way(&self, prefix: &Name) -> bool {
         let wanted = self.intent.routes_of(prefix);
-        let has = self.routes.get(prefix);
+        let has = self.routes.get(&Subject::Routes(prefix.clone()));
         wanted.is_empty() || has.is_some_and(|has| wanted.keys().any(|uri| has.contains_key(uri)))
     }
 
     /// Removes the oldest routes that are left over, if it is time. Returns whether the agent should look again.
     fn remove(&mut self, now: u64) -> bool {
-        let Some(Leftover { prefix, revision, deadline }) = self.leftovers.front() else { return false };
-        if self.leftover_since.get(prefix) != Some(revision) {
+        let Some(Leftover { of, revision, deadline }) = self.leftovers.front() else { return false };
+        if self.leftover_since.get(of) != Some(revision) {
             self.leftovers.pop_front();
             return true;
         }
         let is_settled = self.intent.settled() >= *revision;
-        if (!is_settled && now < *deadline) || self.busy.contains_key(&Subject::Routes(prefix.clone())) {
+        if (!is_settled && now < *deadline) || self.busy.contains_key(of) {
             return false;
         }
-        let Some(Leftover { prefix, .. }) = self.leftovers.pop_front() else { return false };
-        self.leftover_since.remove(&prefix);
-        let (missing, left) = self.compare(&prefix);
+        let Some(Leftover { of, .. }) = self.leftovers.pop_front() else { return false };
+        self.leftover_since.remove(&of);
+        let (missing, left) = self.compare(&of);
         if !missing.is_empty() {
             // Refused before: the prefix keeps what it has. When the routes are added, the rest is left over again.
             return true;
@@ -708,63 +668,86 @@ impl Agent {
         true
     }
 
-    /// What is missing and what is left over of a prefix's routes.
-    fn compare(&self, prefix: &Name) -> (Vec<Change>, Vec<Change>) {
-        let wanted = self.intent.routes_of(prefix);
+    /// What is missing and what is left over of the routes of a prefix or a set of tags.
+    fn compare(&self, of: &Subject) -> (Vec<Change>, Vec<Change>) {
+        let wanted = match of {
+            Subject::Routes(prefix) => self.intent.routes_of(prefix),
+            Subject::Tags(tags) => self.intent.ways_of(tags),
+            Subject::Strategy(_) | Subject::Files => Routes::new(),
+        };
         let empty = Routes::new();
-        let has = self.routes.get(prefix).unwrap_or(&empty);
+        let has = self.routes.get(of).unwrap_or(&empty);
         let missing = wanted.iter().filter(|(uri, attributes)| has.get(*uri) != Some(attributes));
         let left = has.keys().filter(|uri| !wanted.contains_key(*uri));
-        let unregister = |uri: &Arc<str>| Change::Unregister { prefix: prefix.clone(), uri: uri.clone() };
-        (missing.map(|(uri, attributes)| register(prefix, uri, *attributes)).collect(), left.map(unregister).collect())
+        (
+            missing.filter_map(|(uri, attributes)| added(of, uri, *attributes)).collect(),
+            left.filter_map(|uri| removed(of, uri)).collect(),
+        )
     }
 
     /// Higher costs for routes that are left over beside wanted ones. Another node may remove its part of the old way at the
     /// moment at which this one does, so no packet may take it any more when this node says that it has added.
-    fn lower(&self, prefix: &Name) -> Vec<Change> {
+    ///
+    /// Packets with tags go all ways, and so both ways for a moment.
+    fn lower(&self, of: &Subject) -> Vec<Change> {
+        let Subject::Routes(prefix) = of else { return Vec::new() };
         let wanted = self.intent.routes_of(prefix);
-        let Some(has) = self.routes.get(prefix).filter(|_| !wanted.is_empty()) else { return Vec::new() };
+        let Some(has) = self.routes.get(of).filter(|_| !wanted.is_empty()) else { return Vec::new() };
         let is_used = |(uri, of): &(&Arc<str>, &Attributes)| {
             !wanted.contains_key(*uri) && of.cost < LEFT_COST && !self.suspended.contains_key(*uri)
         };
-        let lower = |(uri, of): (&Arc<str>, &Attributes)| {
-            register(prefix, uri, Attributes { cost: of.cost.saturating_add(LEFT_COST), ..*of })
+        let lower = |(uri, has): (&Arc<str>, &Attributes)| {
+            added(of, uri, Attributes { cost: has.cost.saturating_add(LEFT_COST), ..*has })
         };
-        has.iter().filter(is_used).map(lower).collect()
+        has.iter().filter(is_used).filter_map(lower).collect()
     }
 
     /// Notes a change that the router has made.
     fn note(&mut self, change: Change) {
         match change {
             Change::Register { prefix, uri, attributes } => {
-                let before = self.routes.entry(prefix).or_default().insert(uri, attributes);
-                self.route_count += u64::from(before.is_none());
+                self.route_count += u64::from(self.note_added(Subject::Routes(prefix), uri, attributes));
+            }
+            Change::Advertise { tags, uri } => {
+                self.tag_count += u64::from(self.note_added(Subject::Tags(tags), uri, TOLD));
             }
             Change::Unregister { prefix, uri } => {
-                if let Some(routes) = self.routes.get_mut(&prefix) {
-                    self.route_count -= u64::from(routes.remove(&uri).is_some());
-                    if routes.is_empty() {
-                        self.routes.remove(&prefix);
-                    }
-                }
+                self.route_count -= u64::from(self.note_removed(&Subject::Routes(prefix), &uri));
+            }
+            Change::Withdraw { tags, uri } => {
+                self.tag_count -= u64::from(self.note_removed(&Subject::Tags(tags), &uri));
             }
             Change::SetStrategy { prefix, strategy } => drop(self.strategies.insert(prefix, strategy)),
             Change::RestoreStrategy { prefix } => drop(self.strategies.remove(&prefix)),
-            Change::UseFiles { files } => self.files = Some(files),
+            Change::UseFiles { files, policy } => self.used = Some((files, policy)),
             Change::Suspend { .. } | Change::Resume { .. } => {}
         }
     }
 
-    fn replace(&mut self, routes: Vec<(Name, Arc<str>, Attributes)>, strategies: Vec<(Name, Name)>) {
-        self.routes.clear();
-        for (prefix, uri, attributes) in routes {
-            self.routes.entry(prefix).or_default().insert(uri, attributes);
+    /// Returns whether it is one more than before.
+    fn note_added(&mut self, of: Subject, uri: Arc<str>, attributes: Attributes) -> bool {
+        self.routes.entry(of).or_default().insert(uri, attributes).is_none()
+    }
+
+    /// Returns whether it was there.
+    fn note_removed(&mut self, of: &Subject, uri: &Arc<str>) -> bool {
+        let Some(routes) = self.routes.get_mut(of) else { return false };
+        let was_there = routes.remove(uri).is_some();
+        if routes.is_empty() {
+            self.routes.remove(of);
         }
-        self.route_count = self.routes.values().map(|routes| routes.len() as u64).sum();
+        was_there
+    }
+
+    fn replace(&mut self, Existing { routes, tags, strategies, .. }: Existing) {
+        self.routes.clear();
+        (self.route_count, self.tag_count) = (0, 0);
+        for (prefix, uri, attributes) in routes {
+            self.route_count += u64::from(self.note_added(Subject::Routes(prefix), uri, attributes));
+        }
+        for (tags, uri, attributes) in tags {
+            self.tag_count += u64::from(self.note_added(Subject::Tags(tags.into()), uri, attributes));
+        }
         self.strategies = strategies.into_iter().collect();
     }
-}
-
-fn register(prefix: &Name, uri: &Arc<str>, attributes: Attributes) -> Change {
-    Change::Register { prefix: prefix.clone(), uri: uri.clone(), attributes }
 }

@@ -1,6 +1,9 @@
 //! The agent alone, step by step. `tests/simulated.rs` has many of them, with faults.
 
+use byname_wire::Descriptor;
+
 use super::*;
+use crate::intent::TOLD_BEFORE;
 
 fn agent() -> Agent {
     Agent::new(Options::new(Space::new(&"main".parse().unwrap()), "r1".parse().unwrap()))
@@ -36,12 +39,15 @@ fn all(agent: &mut Agent, now: u64) -> Vec<String> {
             }
             Change::Register { prefix, uri, attributes } => format!("+{prefix} {uri} {}", attributes.cost),
             Change::Unregister { prefix, uri } => format!("-{prefix} {uri}"),
+            Change::Advertise { tags, uri } => format!("+{} tags {uri}", tags.tags().len()),
+            Change::Withdraw { tags, uri } => format!("-{} tags {uri}", tags.tags().len()),
             Change::Suspend { uri } => format!("suspend {uri}"),
             Change::Resume { uri } => format!("resume {uri}"),
             Change::SetStrategy { prefix, strategy } => format!("set {prefix} {strategy}"),
             Change::RestoreStrategy { prefix } => format!("restore {prefix}"),
-            Change::UseFiles { files } => {
-                format!("use {}", files.iter().map(|file| &*file.name).collect::<Vec<_>>().join(" "))
+            Change::UseFiles { files, policy } => {
+                let files = files.iter().map(|file| &*file.name);
+                format!("use {}", files.chain(policy.iter().map(String::as_str)).collect::<Vec<_>>().join(" "))
             }
         });
         agent.done(now, ticket, Ok(()));
@@ -51,7 +57,7 @@ fn all(agent: &mut Agent, now: u64) -> Vec<String> {
 
 fn started() -> Agent {
     let mut agent = agent();
-    agent.router_connected(0, Vec::new(), Vec::new());
+    agent.router_connected(0, Existing::default());
     agent.snapshot(0, 20, intent());
     assert_eq!(all(&mut agent, 0), ["+/a udp4://192.0.2.1:1 1", "+/a udp4://192.0.2.2:1 2"]);
     assert_eq!((agent.report().added, agent.report().applied, agent.watch_from()), (10, 10, Some(21)));
@@ -188,26 +194,200 @@ fn what_the_router_has_is_compared_and_what_is_left_over_goes() {
     agent.snapshot(0, 20, intent());
     let plain = Attributes { cost: 1, flags: 1 };
     let route = |prefix: &str, uri: &str| (prefix.parse::<Name>().unwrap(), Arc::from(uri), plain);
-    agent.router_connected(
-        0,
-        vec![route("/a", "udp4://192.0.2.1:1"), route("/old", "udp4://192.0.2.9:1")],
-        vec![("/s".parse().unwrap(), "/strategy".parse().unwrap())],
-    );
+    let existing = Existing {
+        routes: vec![route("/a", "udp4://192.0.2.1:1"), route("/old", "udp4://192.0.2.9:1")],
+        strategies: vec![("/s".parse().unwrap(), "/strategy".parse().unwrap())],
+        ..Existing::default()
+    };
+    agent.router_connected(0, existing);
     // All nodes have this revision, so nothing waits.
     assert_eq!(all(&mut agent, 0), ["+/a udp4://192.0.2.2:1 2", "restore /s", "-/old udp4://192.0.2.9:1"]);
     assert_eq!((agent.report().applied, agent.report().drift, agent.is_idle()), (10, 0, true));
     // Somebody has removed one of the two routes.
-    agent.compared(vec![route("/a", "udp4://192.0.2.1:1")], Vec::new());
+    agent.compared(Existing { routes: vec![route("/a", "udp4://192.0.2.1:1")], ..Existing::default() });
     assert_eq!((all(&mut agent, 0), agent.report().drift), (vec!["+/a udp4://192.0.2.2:1 2".to_owned()], 1));
     agent.router_lost();
     assert_eq!((agent.next_change(0), agent.report().connected, agent.report().applied), (None, false, 0));
 }
 
 #[test]
+fn tags_are_told_before_others_are_taken_back() {
+    let mut agent = started();
+    let (first, second) = ("udp4://192.0.2.1:1", "udp4://192.0.2.2:1");
+    agent.events(100, &[put("tags/classical/concert", r#"{"group":"west"}"#, 21)]);
+    assert_eq!(all(&mut agent, 100), [format!("+2 tags {first}"), format!("+2 tags {second}")]);
+    let report = agent.report();
+    assert_eq!((report.added, report.applied, report.tags, report.routes), (21, 21, 2, 2));
+    // A failed link is taken back like a route, and the old way stays until all nodes have the new one.
+    agent.events(200, &[put("down/r1/x", r#"{"reason":""}"#, 22)]);
+    assert_eq!(all(&mut agent, 200), [format!("suspend {first}")]);
+    assert_eq!((agent.report().added, agent.report().applied), (22, 21));
+    agent.events(300, &[put("settled", r#"{"revision":22}"#, 23)]);
+    assert_eq!(all(&mut agent, 300), [format!("-/a {first}"), format!("-2 tags {first}")]);
+    assert_eq!((agent.report().applied, agent.report().tags), (22, 1));
+    // Another group, with the same link: nothing changes. Then a group that has none here, and no set at all.
+    agent.events(400, &[put("tags/classical/concert", r#"{"group":"east"}"#, 24)]);
+    assert_eq!((all(&mut agent, 400), agent.report().applied), (Vec::new(), 24));
+    agent.events(500, &[put("tags/classical/concert", r#"{"group":"south"}"#, 25)]);
+    assert_eq!((all(&mut agent, 500), agent.report().applied), (Vec::new(), 24));
+    assert_eq!((all(&mut agent, 5_500), agent.report().tags), (vec![format!("-2 tags {second}")], 0));
+    agent.events(6_000, &[delete("tags/classical/concert", 26)]);
+    assert_eq!((all(&mut agent, 6_000), agent.report().applied), (Vec::new(), 26));
+}
+
+#[test]
+fn tags_of_the_router_are_compared_and_told_again_after_its_restart() {
+    let mut agent = agent();
+    let mut keys = intent();
+    keys.push(put("tags/a", r#"{"group":"east"}"#, 10));
+    keys.push(put("tags/b", r#"{"group":"east"}"#, 10));
+    agent.snapshot(0, 20, keys);
+    let way = |tag: &str, with| (Descriptor::of([tag]).unwrap(), Arc::from("udp4://192.0.2.2:1"), with);
+    // It remembers two, one of which is not wanted any more. Another one was told.
+    let tags = vec![way("a", TOLD_BEFORE), way("old", TOLD_BEFORE), way("b", TOLD)];
+    agent.router_connected(0, Existing { tags: tags.clone(), ..Existing::default() });
+    let made = all(&mut agent, 0);
+    assert_eq!(made[2..], ["+1 tags udp4://192.0.2.2:1", "-1 tags udp4://192.0.2.2:1"], "{made:?}");
+    assert_eq!((agent.report().tags, agent.report().drift), (2, 0));
+    // Somebody has taken one back.
+    let plain = |cost| Attributes { cost, flags: 1 };
+    let route = |uri: &str, cost| ("/a".parse::<Name>().unwrap(), Arc::from(uri), plain(cost));
+    let routes = vec![route("udp4://192.0.2.1:1", 1), route("udp4://192.0.2.2:1", 2)];
+    agent.compared(Existing { routes, tags: vec![way("b", TOLD)], ..Existing::default() });
+    assert_eq!((all(&mut agent, 0), agent.report().drift), (vec!["+1 tags udp4://192.0.2.2:1".to_owned()], 1));
+}
+
+#[test]
+fn a_router_that_refuses_tags_gets_all_else() {
+    let mut agent = started();
+    agent.events(100, &[put("tags/a", r#"{"group":"east"}"#, 21)]);
+    let (ticket, change) = agent.next_change(100).unwrap();
+    assert!(matches!(change, Change::Advertise { .. }));
+    agent.done(100, ticket, Err("this router is on no tree yet".to_owned()));
+    agent.events(110, &[put("routes/b", r#"{"group":"east","inherit":true,"capture":false}"#, 22)]);
+    assert_eq!(all(&mut agent, 110), ["+/b udp4://192.0.2.2:1 7"]);
+    let report = agent.report();
+    assert_eq!((report.failing, report.failure.as_deref()), (1, Some("this router is on no tree yet")));
+    assert_eq!((report.added, report.applied), (10, 10), "it is not so far as it says");
+    assert_eq!(all(&mut agent, 250), ["+1 tags udp4://192.0.2.2:1"]);
+    assert_eq!((agent.report().failing, agent.report().applied), (0, 22));
+}
+
+#[test]
+fn damaged_tags_hold_what_is_there() {
+    let mut agent = started();
+    agent.events(100, &[put("tags/a", r#"{"group":"east"}"#, 21)]);
+    assert_eq!(all(&mut agent, 100).len(), 1);
+    for (revision, (key, value)) in [
+        ("tags/a", "{"),
+        ("tags/a", r#"{"group":"east","new":1}"#),
+        ("tags/a", r#"{"group":"East"}"#),
+        ("tags/b/a", r#"{"group":"east"}"#),
+        ("tags/%61", r#"{"group":"east"}"#),
+        ("tags", r#"{"group":"east"}"#),
+        (&format!("tags/{}", "x".repeat(300)), r#"{"group":"east"}"#),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let revision = 30 + 2 * revision as i64;
+        agent.events(1_000, &[put(key, value, revision)]);
+        assert_eq!(all(&mut agent, 100_000), [""; 0], "{key} {value}");
+        assert!(agent.report().held.is_some_and(|held| held.contains(key)), "{key} {value}");
+        assert_eq!(agent.report().tags, 1);
+        let again = put("tags/a", r#"{"group":"east"}"#, revision + 1);
+        let mend = if key == "tags/a" { again } else { delete(key, revision + 1) };
+        agent.events(100_000, &[mend]);
+        assert_eq!((all(&mut agent, 100_000), agent.report().held), (Vec::new(), None));
+    }
+}
+
+#[test]
+fn two_sets_with_the_same_digests_lead_to_both_groups() {
+    // Found by a search.
+    let (one, other) = collision();
+    let mut agent = started();
+    agent.events(100, &[put(&format!("tags/{one}"), r#"{"group":"east"}"#, 21)]);
+    assert_eq!(all(&mut agent, 100), ["+1 tags udp4://192.0.2.2:1"]);
+    agent.events(200, &[put(&format!("tags/{other}"), r#"{"group":"west"}"#, 22)]);
+    assert_eq!(all(&mut agent, 200), ["+1 tags udp4://192.0.2.1:1"]);
+    agent.events(300, &[delete(&format!("tags/{one}"), 23)]);
+    assert_eq!(all(&mut agent, 10_000), [""; 0], "the other one leads there, too");
+    agent.events(10_000, &[delete(&format!("tags/{other}"), 24)]);
+    assert_eq!(all(&mut agent, 10_000), [""; 0]);
+    assert_eq!((all(&mut agent, 20_000).len(), agent.report().applied), (2, 24));
+}
+
+/// Two tags with one digest.
+fn collision() -> (String, String) {
+    let mut seen = HashMap::new();
+    for number in 0_u32.. {
+        let tag = format!("t{number}");
+        let digest = byname_wire::TagDigest::of(tag.as_bytes());
+        if let Some(before) = seen.insert(digest, tag.clone()) {
+            return (before, tag);
+        }
+    }
+    unreachable!("there are fewer digests than tags")
+}
+
+#[test]
+fn rules_of_routing_are_those_of_the_node_and_then_those_of_all() {
+    let mut agent = Agent::new(Options { takes_files: true, ..agent().options });
+    agent.router_connected(0, Existing::default());
+    agent.snapshot(0, 20, intent());
+    assert_eq!(all(&mut agent, 0).last().map(String::as_str), Some("use "), "what it used before is not known");
+    agent.events(100, &[put("policy", r#"{"rules":["announce permit prefix /a"]}"#, 21)]);
+    assert_eq!(all(&mut agent, 100), ["use announce permit prefix /a"]);
+    let denies = r#"{"rules":["announce deny prefix /a","prefer cost 2"]}"#;
+    agent.events(200, &[put("policies/r1", denies, 22), put("policies/r2", denies, 22)]);
+    assert_eq!(all(&mut agent, 200), ["use announce deny prefix /a prefer cost 2 announce permit prefix /a"]);
+    assert_eq!(agent.report().applied, 22);
+    // Damaged ones of this node and of all hold it, and those of others do not.
+    agent.events(300, &[put("policies/r2", r#"{"rules":["deny all"]}"#, 23)]);
+    assert_eq!((all(&mut agent, 300), agent.report().held), (Vec::new(), None));
+    for key in ["policy", "policies/r1"] {
+        agent.events(400, &[put(key, r#"{"rules":["deny all"]}"#, 24)]);
+        assert_eq!(all(&mut agent, 400), [""; 0]);
+        assert!(
+            agent.report().held.is_some_and(|held| held.contains(key) && held.contains("announce, accept or prefer"))
+        );
+        agent.events(500, &[delete(key, 25)]);
+        all(&mut agent, 500);
+    }
+    assert_eq!((agent.report().applied, agent.report().held), (25, None));
+    assert_eq!(agent.used(), Some((&[][..], &[][..])));
+    // Somebody has changed the settings.
+    let routes = agent.routes.iter().flat_map(|(of, routes)| {
+        let Subject::Routes(prefix) = of else { panic!("{of:?}") };
+        routes.iter().map(|(uri, attributes)| (prefix.clone(), uri.clone(), *attributes))
+    });
+    let existing = Existing { routes: routes.collect(), settings_changed: true, ..Existing::default() };
+    agent.compared(existing);
+    assert_eq!((all(&mut agent, 600), agent.report().drift), (vec!["use ".to_owned()], 1));
+}
+
+#[test]
+fn an_agent_that_writes_no_settings_says_so_and_makes_all_other_changes() {
+    let mut agent = started();
+    agent.events(100, &[put("policy", r#"{"rules":["announce permit prefix /a"]}"#, 21)]);
+    assert_eq!(all(&mut agent, 100), [""; 0]);
+    agent.events(200, &[put("routes/b", r#"{"group":"east","inherit":true,"capture":false}"#, 22)]);
+    assert_eq!(all(&mut agent, 300), ["+/b udp4://192.0.2.2:1 7"]);
+    let report = agent.report();
+    assert!(report.failing == 1 && report.failure.is_some_and(|why| why.contains("--tables")) && report.added == 10);
+    // It does not look again and again, and notices when the policy is gone.
+    all(&mut agent, 10_000);
+    assert!(agent.next_wake().is_some_and(|at| at > 10_000), "{:?}", agent.next_wake());
+    agent.events(11_000, &[delete("policy", 23)]);
+    assert_eq!((all(&mut agent, 11_000), agent.report().failing, agent.report().applied), (Vec::new(), 0, 23));
+}
+
+#[test]
 fn intents_have_a_limit() {
     let options = Options { keys_max: 4, ..agent().options };
     let mut agent = Agent::new(options);
-    agent.router_connected(0, Vec::new(), Vec::new());
+    agent.router_connected(0, Existing::default());
     agent.snapshot(0, 20, intent());
     assert_eq!(all(&mut agent, 0), [""; 0]);
     assert_eq!(agent.report().held.as_deref(), Some("the intent has more than 4 keys (see --keys-max)"));
@@ -380,7 +560,7 @@ mod files {
     fn started() -> Agent {
         let mut agent = agent();
         agent.options.takes_files = true;
-        agent.router_connected(0, Vec::new(), Vec::new());
+        agent.router_connected(0, Existing::default());
         agent.snapshot(0, 20, intent());
         assert_eq!(all(&mut agent, 0).len(), 3, "two routes, and no files");
         assert_eq!(agent.report().applied, 10);
@@ -453,7 +633,7 @@ mod files {
         assert_eq!(all(&mut agent, 0), [format!("+{EAST} udp4://192.0.2.2:1 7")]);
         // The router was away: nobody knows which files it has.
         agent.router_lost();
-        agent.router_connected(0, Vec::new(), Vec::new());
+        agent.router_connected(0, Existing::default());
         assert_eq!(all(&mut agent, 0).last(), Some(&format!("use {}", name("world", &two))));
         // The table is gone: first its rules, and then the routes of groups.
         agent.events(0, &[delete("built/world", 31), put("settled", r#"{"revision":31}"#, 32)]);

@@ -3,6 +3,7 @@
 use byname_client::AsyncClient;
 use byname_mgmt::batch::{BATCH_CHANGES_MAX, BatchChange, BatchOutcome};
 use byname_mgmt::{ControlParameters, Element, origin};
+use byname_wire::Descriptor;
 
 use super::router::{Made, make};
 use crate::agent::{Change, Ticket};
@@ -86,6 +87,14 @@ fn elements(change: &Change, ids: &[u64]) -> Vec<BatchChange> {
             let (cost, flags) = (Some(attributes.cost), Some(attributes.flags));
             let register = |id: &u64| BatchChange::Register(ControlParameters { cost, flags, ..of(prefix, *id) });
             ids.first().map(register).into_iter().collect()
+        }
+        Change::Advertise { tags, .. } => {
+            let advertise = |id: &u64| BatchChange::Advertise { face_id: *id, descriptor: Descriptor::clone(tags) };
+            ids.first().map(advertise).into_iter().collect()
+        }
+        Change::Withdraw { tags, .. } => {
+            let withdraw = |id: &u64| BatchChange::Withdraw { face_id: *id, descriptor: Descriptor::clone(tags) };
+            ids.iter().map(withdraw).collect()
         }
         Change::Unregister { prefix, .. } => ids.iter().map(|id| BatchChange::Unregister(of(prefix, *id))).collect(),
         _ => Vec::new(),

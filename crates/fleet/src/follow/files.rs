@@ -3,7 +3,7 @@
 //! A file is written beside the others, and has its name when it is whole. If a patch leads to it, it is a copy of the file before, which the
 //! system makes, with the lines of the patch: a router has mapped the file before, so that one never changes. Then the agent names it in a small file of settings, which is
 //! part of the router's configuration (`[fleet] tables`), and asks for a reload. Old files are removed when the router has
-//! taken over the new ones. Settings that the router refuses are taken back, so that a restart finds those that it had.
+//! taken over the new ones. Rules of routing are in the same settings. Settings that the router refuses are taken back, so that a restart finds those that it had.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -272,20 +272,20 @@ enum Failed {
     Io(io::Error),
 }
 
-/// Names these files in the settings, and lets the router reload.
+/// Names these files in the settings, beside rules of routing, and lets the router reload.
 pub(super) async fn take_over(
     options: Option<FileOptions>,
     client: &AsyncClient,
-    files: &[UsedFile],
+    (files, policy): (&[UsedFile], &[String]),
 ) -> Result<(), RouterError> {
     let Some(options) = options else { return Err(RouterError::Files("this agent brings no files".to_owned())) };
     let of = |path: &Path, error: io::Error| RouterError::Files(format!("{}: {error}", path.display()));
     let (path, good) = (&options.settings, options.good());
     let before = read(path).map_err(|error| of(path, error))?;
-    if before.is_none() && files.is_empty() {
+    if before.is_none() && files.is_empty() && policy.is_empty() {
         return Ok(());
     }
-    let text = settings(files);
+    let text = settings(files, policy);
     let is_new = before.as_ref() != Some(&text);
     if is_new {
         replace(path, &text).map_err(|error| of(path, error))?;
@@ -317,9 +317,24 @@ pub(super) async fn take_over(
     Err(refused)
 }
 
-/// Settings that name files. Their paths are relative to the folder of the settings.
-fn settings(files: &[UsedFile]) -> String {
+/// Whether the settings are those that the agent has written for these files and rules.
+pub(super) fn are_as_written(options: &FileOptions, (files, policy): (&[UsedFile], &[String])) -> bool {
+    match read(&options.settings) {
+        Ok(Some(text)) => text == settings(files, policy),
+        Ok(None) => files.is_empty() && policy.is_empty(),
+        // A folder that cannot be read for a moment is no reason for a reload.
+        Err(_) => true,
+    }
+}
+
+/// Settings that name files and have rules. Paths are relative to the folder of the settings.
+fn settings(files: &[UsedFile], policy: &[String]) -> String {
     let mut text = FIRST_LINE.to_owned();
+    if !policy.is_empty() {
+        // Rules are words and URIs in their usual form, too.
+        let rules: String = policy.iter().map(|rule| format!("    \"{rule}\",\n")).collect();
+        text += &format!("[routing]\npolicy = [\n{rules}]\n");
+    }
     // Names of files are labels with digits. Names of prefixes are URIs, which have no quotes and no backslashes.
     for UsedFile { name, .. } in files.iter().filter(|file| file.flat.is_none()) {
         text += &format!("[tables]\nbulk = \"{name}\"\n");
@@ -402,12 +417,13 @@ mod tests {
             name: name.to_owned(),
             flat: flat.map(|(prefix, any)| (prefix.parse().unwrap(), any)),
         };
-        assert_eq!(settings(&[]), FIRST_LINE);
-        let text = settings(&[
-            file("o-1.flat", Some(("/o", false))),
-            file("w-1.table", None),
-            file("p-1.flat", Some(("/p", true))),
-        ]);
+        assert_eq!(settings(&[], &[]), FIRST_LINE);
+        let policy = ["announce deny".to_owned(), "prefer cost 2".to_owned()];
+        let expected = "[routing]\npolicy = [\n    \"announce deny\",\n    \"prefer cost 2\",\n]\n";
+        assert_eq!(settings(&[], &policy), format!("{FIRST_LINE}{expected}"));
+        let files =
+            [file("o-1.flat", Some(("/o", false))), file("w-1.table", None), file("p-1.flat", Some(("/p", true)))];
+        let text = settings(&files, &[]);
         let expected = "[tables]\nbulk = \"w-1.table\"\n[[flat]]\nprefix = \"/o\"\ntable = \"o-1.flat\"\nunknown = \"checksum\"\n\
                         [[flat]]\nprefix = \"/p\"\ntable = \"p-1.flat\"\nunknown = \"any\"\n";
         assert_eq!(text, format!("{FIRST_LINE}{expected}"));

@@ -9,9 +9,12 @@ mod presence;
 mod router;
 mod strategies;
 mod tables;
+mod tags;
+mod told;
 
 use std::cell::{Cell, RefCell};
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use byname_client::AsyncClient;
@@ -53,7 +56,7 @@ pub struct FollowOptions {
     pub etcd: Login,
     /// Where the router is: addresses to try in turn.
     pub router: Vec<Transport>,
-    /// File that says which strategies the agent has set.
+    /// File that says which strategies the agent has set. Others are beside it: its lease, and which tags it has told.
     pub state: PathBuf,
     /// Where chunks of tables come from.
     pub chunks: ChunkOptions,
@@ -127,11 +130,15 @@ impl Shared {
 pub async fn follow(options: FollowOptions, stop: impl Future<Output = ()>) -> Result<(), FollowError> {
     let mut strategies = strategies::SetByFleet::open(&options.state)
         .map_err(|reason| FollowError::State { path: options.state.clone(), reason: reason.to_string() })?;
-    let mut lease = options.state.clone().into_os_string();
-    lease.push(".lease");
-    let lease = PathBuf::from(lease);
-    let mut presence = Presence::open(&lease)
-        .map_err(|error| FollowError::State { path: lease.clone(), reason: error.to_string() })?;
+    let beside = |ending: &str| {
+        let mut path = options.state.clone().into_os_string();
+        path.push(ending);
+        PathBuf::from(path)
+    };
+    let of = |path: &Path, error: io::Error| FollowError::State { path: path.to_owned(), reason: error.to_string() };
+    let (lease, tags) = (beside(".lease"), beside(".tags"));
+    let mut presence = Presence::open(&lease).map_err(|error| of(&lease, error))?;
+    let mut told = told::Told::open(&tags).map_err(|error| of(&tags, error))?;
     let shared = Shared {
         agent: RefCell::new(Agent::new(options.agent.clone())),
         options,
@@ -145,7 +152,7 @@ pub async fn follow(options: FollowOptions, stop: impl Future<Output = ()>) -> R
     };
     tokio::select! {
         () = follow_etcd(&shared, &mut presence) => {}
-        () = router::serve(&shared, &mut strategies) => {}
+        () = router::serve(&shared, &mut strategies, &mut told) => {}
         () = tables::load(&shared) => {}
         () = say_stale(&shared) => {}
         () = stop => {}

@@ -7,16 +7,18 @@ use std::time::{Duration, Instant};
 
 use byname_client::management::{LIFETIME, ManagementError};
 use byname_client::{AsyncClient, CallError, ClientOptions, ConnectError, MakeFaceError, RouterFaces};
+use byname_mgmt::batch::BatchChange;
 use byname_mgmt::{ControlParameters, RibEntry, StrategyChoice, StrategyName, origin};
-use byname_wire::Name;
+use byname_wire::{Descriptor, Name};
 use thiserror::Error;
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
 
 use super::batch::Batch;
 use super::strategies::{SetByFleet, SetOnce};
+use super::told::Told;
 use super::{PAUSE, Shared};
-use crate::agent::{Change, SUSPENDED_MS, Ticket};
+use crate::agent::{Change, Existing, SUSPENDED_MS, Ticket};
 use crate::intent::Attributes;
 
 /// The reason why the router did not do something.
@@ -61,12 +63,12 @@ impl RouterError {
 pub(super) type Made = (Ticket, Change, Result<Option<u64>, RouterError>);
 
 /// Keeps the router as the agent wants it, for ever.
-pub(super) async fn serve(shared: &Shared, strategies: &mut SetByFleet) {
+pub(super) async fn serve(shared: &Shared, strategies: &mut SetByFleet, told: &mut Told) {
     let mut said = String::new();
     let mut pause = PAUSE.0;
     loop {
         let begun = Instant::now();
-        let result = session(shared, strategies, &mut said).await;
+        let result = session(shared, strategies, told, &mut said).await;
         *shared.client.borrow_mut() = None;
         shared.tell(|agent, _| agent.router_lost());
         if begun.elapsed() > PAUSE.1 {
@@ -85,16 +87,23 @@ pub(super) async fn serve(shared: &Shared, strategies: &mut SetByFleet) {
 }
 
 /// One connection to the router.
-async fn session(shared: &Shared, strategies: &mut SetByFleet, said: &mut String) -> Result<(), RouterError> {
+async fn session(
+    shared: &Shared,
+    strategies: &mut SetByFleet,
+    told: &mut Told,
+    said: &mut String,
+) -> Result<(), RouterError> {
     let mut options = ClientOptions::new(shared.options.router.clone());
     options.reconnect = None;
     options.session.outage_max = Duration::ZERO;
     let client = AsyncClient::connect(options).await?;
-    let (mut faces, routes, set) = what_is(&client, strategies).await?;
-    info!("connected to the router: {} routes of the fleet, {} strategies", routes.len(), set.len());
+    told.begin();
+    let (mut faces, existing) = what_is(shared, &client, strategies, told).await?;
+    let (routes, tags, set) = (existing.routes.len(), existing.tags.len(), existing.strategies.len());
+    info!("connected to the router: {routes} routes of the fleet, {tags} of tags, {set} strategies");
     said.clear();
-    shared.tell(|agent, now| agent.router_connected(now, routes, set));
-    let mut told = 0;
+    shared.tell(|agent, now| agent.router_connected(now, existing));
+    let mut revision = 0;
     *shared.client.borrow_mut() = Some(client.clone());
     // Ends with this session.
     let mut serving = JoinSet::new();
@@ -111,18 +120,34 @@ async fn session(shared: &Shared, strategies: &mut SetByFleet, said: &mut String
                 Change::SetStrategy { .. } | Change::RestoreStrategy { .. } => {
                     // One by one, since each is on the disk first. There are few.
                     let result = strategy(&client, strategies, &change).await;
-                    finish(shared, &mut faces, (ticket, change, result.map(|()| None)))?;
+                    finish(shared, &mut faces, told, (ticket, change, result.map(|()| None)))?;
                 }
-                Change::UseFiles { files } => {
+                Change::UseFiles { files, policy } => {
                     let (options, client) = (shared.options.files.clone(), client.clone());
                     under_way.spawn(async move {
-                        let result = super::files::take_over(options, &client, &files).await;
-                        vec![(ticket, Change::UseFiles { files }, result.map(|()| None))]
+                        let result = super::files::take_over(options, &client, (&files, &policy)).await;
+                        vec![(ticket, Change::UseFiles { files, policy }, result.map(|()| None))]
                     });
                 }
                 change => {
+                    if let Change::Advertise { tags, uri } = &change {
+                        if !told.has_asked() {
+                            // Somebody else may have told the router the same.
+                            super::tags::list(&client, &faces, told).await?;
+                        }
+                        if let Err(error) = told.note(tags, uri) {
+                            finish(shared, &mut faces, told, (ticket, change, Err(error.into())))?;
+                            continue;
+                        }
+                    }
+                    if let Change::Withdraw { tags, uri } = &change
+                        && !told.is_own(tags, uri)
+                    {
+                        finish(shared, &mut faces, told, (ticket, change, Ok(None)))?;
+                        continue;
+                    }
                     let ids = faces_of(&faces, &change);
-                    if let (Change::Register { uri, .. }, true) = (&change, ids.is_empty()) {
+                    if let (Some(uri), true) = (face_for(&change), ids.is_empty()) {
                         let uri = uri.clone();
                         if let Some((ticket, change)) = creating.begin(&uri, (ticket, change)) {
                             under_way.spawn(Batch::alone((ticket, change, ids)).make(client.clone()));
@@ -143,8 +168,8 @@ async fn session(shared: &Shared, strategies: &mut SetByFleet, said: &mut String
         }
         shared.news.notify_one();
         let applied = shared.agent.borrow().applied();
-        if applied != told {
-            told = applied;
+        if applied != revision {
+            revision = applied;
             debug!("the router has revision {applied}");
         }
         let wake = shared.agent.borrow().next_wake().map_or(u64::MAX, |at| at.saturating_sub(shared.now()));
@@ -158,7 +183,7 @@ async fn session(shared: &Shared, strategies: &mut SetByFleet, said: &mut String
                     for made in made.map_err(|_| RouterError::Closed)? {
                         let failed = creating.made(&made);
                         for made in std::iter::once(made).chain(failed) {
-                            finish(shared, &mut faces, made)?;
+                            finish(shared, &mut faces, told, made)?;
                         }
                     }
                     next = under_way.try_join_next();
@@ -168,9 +193,9 @@ async fn session(shared: &Shared, strategies: &mut SetByFleet, said: &mut String
             () = tokio::time::sleep(Duration::from_millis(wake.max(1))) => {}
             () = tokio::time::sleep(compare_in), if idle => {
                 compared = Instant::now();
-                let (now_faces, routes, set) = what_is(&client, strategies).await?;
+                let (now_faces, existing) = what_is(shared, &client, strategies, told).await?;
                 faces = now_faces;
-                shared.tell(|agent, _| agent.compared(routes, set));
+                shared.tell(|agent, _| agent.compared(existing));
             }
             ended = client.ended() => return Err(CallError::from(ended).into()),
         }
@@ -202,7 +227,7 @@ impl Creating {
 
     /// When a change has made a face, those that wait for it are due. If it could not, they could not, either: returns these.
     fn made(&mut self, (_, change, result): &Made) -> Vec<Made> {
-        let Change::Register { uri, .. } = change else { return Vec::new() };
+        let Some(uri) = face_for(change) else { return Vec::new() };
         let waiting = self.waiting.remove(uri).unwrap_or_default();
         match result {
             Ok(_) => {
@@ -218,13 +243,31 @@ impl Creating {
     }
 }
 
-fn finish(shared: &Shared, faces: &mut RouterFaces, (ticket, change, result): Made) -> Result<(), RouterError> {
+/// The address of the face that a change makes if there is none.
+fn face_for(change: &Change) -> Option<&Arc<str>> {
+    match change {
+        Change::Register { uri, .. } | Change::Advertise { uri, .. } => Some(uri),
+        _ => None,
+    }
+}
+
+fn finish(
+    shared: &Shared,
+    faces: &mut RouterFaces,
+    told: &mut Told,
+    (ticket, change, result): Made,
+) -> Result<(), RouterError> {
     let result = match result {
         Ok(created) => {
-            if let (Some(id), Change::Register { uri, .. }) = (created, &change) {
+            if let (Some(id), Some(uri)) = (created, face_for(&change)) {
                 faces.set(uri.clone(), id);
             }
-            Ok(())
+            match &change {
+                Change::Withdraw { tags, uri } => {
+                    told.forget(tags, uri).map_err(|error| format!("{}: {}", words(&change), RouterError::State(error)))
+                }
+                _ => Ok(()),
+            }
         }
         Err(error) if error.is_lost() => return Err(error),
         Err(error) => Err(format!("{}: {error}", words(&change))),
@@ -238,12 +281,15 @@ fn words(change: &Change) -> String {
     match change {
         Change::Register { prefix, uri, .. } => format!("route {prefix} to {uri}"),
         Change::Unregister { prefix, uri } => format!("removal of route {prefix} to {uri}"),
+        Change::Advertise { uri, .. } => format!("tags to {uri}"),
+        Change::Withdraw { uri, .. } => format!("removal of tags to {uri}"),
         Change::Suspend { uri } => format!("suspension of {uri}"),
         Change::Resume { uri } => format!("use of {uri}"),
         Change::SetStrategy { prefix, strategy } => format!("strategy {strategy} of {prefix}"),
         Change::RestoreStrategy { prefix } => format!("strategy of {prefix} as it was"),
-        Change::UseFiles { files } => match files.last() {
+        Change::UseFiles { files, policy } => match files.last() {
             Some(file) => format!("use of {}", file.name),
+            None if !policy.is_empty() => "rules of routing".to_owned(),
             None => "end of the use of files".to_owned(),
         },
     }
@@ -253,6 +299,8 @@ fn faces_of(faces: &RouterFaces, change: &Change) -> Vec<u64> {
     match change {
         Change::Register { uri, .. }
         | Change::Unregister { uri, .. }
+        | Change::Advertise { uri, .. }
+        | Change::Withdraw { uri, .. }
         | Change::Suspend { uri }
         | Change::Resume { uri } => faces.of(uri).to_vec(),
         Change::SetStrategy { .. } | Change::RestoreStrategy { .. } | Change::UseFiles { .. } => Vec::new(),
@@ -262,16 +310,27 @@ fn faces_of(faces: &RouterFaces, change: &Change) -> Vec<u64> {
 /// Makes a change of routes or faces, given the faces with its address. Returns a face that it made.
 pub(super) async fn make(client: &AsyncClient, change: &Change, ids: &[u64]) -> Result<Option<u64>, RouterError> {
     match change {
-        Change::Register { prefix, uri, attributes } => {
+        Change::Register { uri, .. } | Change::Advertise { uri, .. } => {
             if let Some(id) = ids.first() {
-                match register(client, prefix, *id, attributes).await {
+                match add(client, change, *id).await {
                     // The face is gone.
                     Err(error) if error.code() == Some(410) => {}
                     other => return other.map(|()| None),
                 }
             }
             let id = client.make_face(uri).await?;
-            register(client, prefix, id, attributes).await.map(|()| Some(id))
+            add(client, change, id).await.map(|()| Some(id))
+        }
+        Change::Withdraw { tags, .. } => {
+            for id in ids {
+                let withdraw = BatchChange::Withdraw { face_id: *id, descriptor: Descriptor::clone(tags) };
+                match super::tags::change(client, withdraw).await {
+                    // They went with the face, or when it became a neighbour on a tree, which tells tags itself.
+                    Err(error) if matches!(error.code(), Some(409 | 410)) => {}
+                    other => other?,
+                }
+            }
+            Ok(None)
         }
         Change::Unregister { prefix, .. } => {
             for id in ids {
@@ -304,6 +363,18 @@ pub(super) async fn make(client: &AsyncClient, change: &Change, ids: &[u64]) -> 
         }
         // Made by `strategy` and by `take_over`.
         Change::SetStrategy { .. } | Change::RestoreStrategy { .. } | Change::UseFiles { .. } => Ok(None),
+    }
+}
+
+/// Adds a route, or a way of tags, to a face.
+async fn add(client: &AsyncClient, change: &Change, face: u64) -> Result<(), RouterError> {
+    match change {
+        Change::Register { prefix, attributes, .. } => register(client, prefix, face, attributes).await,
+        Change::Advertise { tags, .. } => {
+            let advertise = BatchChange::Advertise { face_id: face, descriptor: Descriptor::clone(tags) };
+            super::tags::change(client, advertise).await
+        }
+        _ => Ok(()),
     }
 }
 
@@ -363,11 +434,13 @@ async fn choices(client: &AsyncClient) -> Result<BTreeMap<Name, Name>, RouterErr
     Ok(list.into_iter().map(|choice| (choice.name, choice.strategy.0)).collect())
 }
 
-/// Faces by address, routes of the fleet, and strategies that the fleet has set.
-type Existing = (RouterFaces, Vec<(Name, Arc<str>, Attributes)>, Vec<(Name, Name)>);
-
-/// What the router has.
-async fn what_is(client: &AsyncClient, strategies: &mut SetByFleet) -> Result<Existing, RouterError> {
+/// Faces by address, and what the router has of the fleet.
+async fn what_is(
+    shared: &Shared,
+    client: &AsyncClient,
+    strategies: &mut SetByFleet,
+    told: &mut Told,
+) -> Result<(RouterFaces, Existing), RouterError> {
     let faces = client.faces().await?;
     let rib: Vec<RibEntry> = client.list("rib").await?;
     let mut routes = Vec::new();
@@ -379,6 +452,13 @@ async fn what_is(client: &AsyncClient, strategies: &mut SetByFleet) -> Result<Ex
             }
         }
     }
-    let set = strategies.still_set(&choices(client).await?)?;
-    Ok((faces, routes, set))
+    let strategies = strategies.still_set(&choices(client).await?)?;
+    // Applications may have very many.
+    let needs_tags = !told.is_empty() || shared.agent.borrow().wants_tags();
+    let tags = if needs_tags { super::tags::list(client, &faces, told).await? } else { Vec::new() };
+    let settings_changed = match (&shared.options.files, shared.agent.borrow().used()) {
+        (Some(options), Some(used)) => !super::files::are_as_written(options, used),
+        _ => false,
+    };
+    Ok((faces, Existing { routes, tags, strategies, settings_changed }))
 }

@@ -4,13 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use byname_fleet::table::{Digest, Rows};
-use byname_fleet::value::{Group, Link, Nexthop, Route, TableHead, Value};
-use byname_wire::Name;
+use byname_fleet::tags::TagSet;
+use byname_fleet::value::{Group, Link, Nexthop, Route, TableHead, TagRoute, Value};
+use byname_wire::{Descriptor, Name};
 
 /// All keys with their values, and the revisions in which they were written.
 pub type Keys = BTreeMap<Vec<u8>, (Vec<u8>, i64)>;
 /// Routes of a node: prefix, address of the nexthop, and cost.
 pub type Table = BTreeSet<(Name, Arc<str>, u64)>;
+
+/// Ways of sets of tags are in a table as routes of this name, which no prefix of a test has. They have no cost.
+pub fn name_of(tags: &Descriptor) -> Name {
+    let digests: String = tags.tags().iter().map(|tag| format!("{:08x}", tag.0)).collect();
+    format!("/32=tags/{digests}").parse().unwrap()
+}
 
 /// The routes of a node. `rows` are those of the table `t`, by its states. `None`: agents must hold what they have.
 pub fn table(keys: &Keys, node: &str, rows: &BTreeMap<Digest, Rows>) -> Option<Table> {
@@ -34,8 +41,14 @@ pub fn table(keys: &Keys, node: &str, rows: &BTreeMap<Digest, Rows>) -> Option<T
             routes.entry(prefix).or_insert_with(|| Route::decode(value).unwrap());
         }
     }
-    for (prefix, route) in routes {
-        let Some(group) = value(format!("groups/{}/{node}", route.group)) else { continue };
+    let mut led: Vec<_> = routes.into_iter().map(|(prefix, route)| (prefix, route.group, true)).collect();
+    for (key, (bytes, _)) in keys {
+        let Some(set) = key.strip_prefix(b"/byname/main/want/tags") else { continue };
+        let set: TagSet = std::str::from_utf8(set).unwrap().parse().unwrap();
+        led.push((name_of(&set.descriptor()), TagRoute::decode(bytes).ok()?.group, false));
+    }
+    for (prefix, group, has_cost) in led {
+        let Some(group) = value(format!("groups/{group}/{node}")) else { continue };
         let group = Group::decode(group).unwrap();
         let ways: Vec<_> = group
             .nexthops
@@ -47,7 +60,7 @@ pub fn table(keys: &Keys, node: &str, rows: &BTreeMap<Digest, Rows>) -> Option<T
             .collect();
         let any_up = ways.iter().any(|(_, _, up)| *up);
         for (uri, cost, _) in ways.iter().filter(|(_, _, up)| *up || !any_up) {
-            table.insert((prefix.clone(), uri.as_str().into(), *cost));
+            table.insert((prefix.clone(), uri.as_str().into(), if has_cost { *cost } else { 0 }));
         }
     }
     Some(table)

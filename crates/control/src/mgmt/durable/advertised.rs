@@ -66,6 +66,13 @@ impl Management {
         }
     }
 
+    /// Whether a descriptor came back from the store, and nobody has advertised it again.
+    pub(in crate::mgmt) fn is_stale(&self, face: FaceId, descriptor: &Descriptor) -> bool {
+        // There is no key to look up without a copy, and mostly there is nothing to look up.
+        let stale = &self.durable.stale.descriptors;
+        !stale.is_empty() && stale.contains(&(face, descriptor.clone()))
+    }
+
     /// Advertises what came back from the store for a face.
     pub(in crate::mgmt) fn advertisements_are_back(
         &mut self,

@@ -65,6 +65,10 @@ fn descriptors_come_back_when_there_is_a_tree_and_go_unless_they_are_confirmed()
     join_a_tree(&mut router);
     assert_eq!(router.management.tags().len(), 2);
     router.tags("advertise", "a", LASTING);
+    let mut listed: Vec<tlv::TagsEntry> = decode_list(&router.dataset("/localhost/nfd/tags/list")).expect("a list");
+    listed.sort_by_key(|one| one.is_stale);
+    let entry = |tag, is_stale| tlv::TagsEntry { face_id: LASTING.0, descriptor: descriptor(tag), is_stale };
+    assert_eq!(listed, [entry("a", None), entry("b", Some(1))], "only one was advertised again");
     router.advance(119_000);
     assert_eq!(router.management.tags().len(), 2);
     router.advance(1_000);

@@ -118,6 +118,9 @@ fn descriptors_lead_to_a_face_that_does_not_advertise_them() {
     router.management.join_trees(Trees::new(), vec![tree]);
     assert_eq!(router.batch("rib/batch", &[advertise(NEIGHBOUR), advertise(FaceId(999))]), (1, vec![(1, 410)]));
     assert_eq!(router.management.tags().advertised_by(NEIGHBOUR), std::slice::from_ref(&descriptor));
+    let listed: Vec<tlv::TagsEntry> = decode_list(&router.dataset("/localhost/nfd/tags/list")).expect("a list");
+    let entry = tlv::TagsEntry { face_id: NEIGHBOUR.0, descriptor: descriptor.clone(), is_stale: None };
+    assert_eq!(listed, [entry]);
     let withdraw = BatchChange::Withdraw { face_id: NEIGHBOUR.0, descriptor: descriptor.clone() };
     assert_eq!(router.batch("rib/batch", &[withdraw.clone(), withdraw]), (2, vec![]));
     assert_eq!(router.management.tags().advertised_by(NEIGHBOUR), []);

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use byname_lookup::file::Edit;
@@ -52,7 +52,7 @@ enum Place {
 /// A table with its names.
 enum Table {
     Prefixes(Box<LiveTable>),
-    Flat(Box<LiveNames>, NameHashKey),
+    Flat(Box<(LiveNames, NameHashKey)>),
 }
 
 /// A file, and what can change it.
@@ -185,7 +185,7 @@ impl LiveFile {
     fn memory_bytes(&self) -> usize {
         let table = match &self.table {
             Table::Prefixes(table) => table.memory_bytes(),
-            Table::Flat(names, _) => names.memory_bytes(),
+            Table::Flat(flat) => flat.0.memory_bytes(),
         };
         table + self.blocks.digests.len() * size_of::<Digest>()
     }
@@ -235,7 +235,7 @@ impl LiveFile {
         );
         let rows = match &self.table {
             Table::Prefixes(table) => table.len(),
-            Table::Flat(names, _) => names.len(),
+            Table::Flat(flat) => flat.0.len(),
         };
         let head = &mut self.head;
         (head.sequence, head.state) = (job.head.last, job.head.state);
@@ -247,32 +247,38 @@ impl LiveFile {
     /// What to write into the file for these changes.
     fn edits(&mut self, changes: &Changes) -> Result<Vec<Edit>, String> {
         let numbers = &mut self.numbers;
-        let mut number = |value: &[u8]| numbers.known(value)?.ok_or_else(|| "it has a new group".to_owned());
         match &mut self.table {
             Table::Prefixes(table) => {
-                let mut change = |(key, value): (&Box<[u8]>, &Option<Arc<[u8]>>)| {
-                    let name = NameRef::new(key).map_err(|error| error.to_string())?.to_name();
-                    Ok(match value {
-                        Some(value) => Change::Set(name, number(value)?),
-                        None => Change::Remove(name),
-                    })
-                };
-                let changes = changes.iter().map(&mut change).collect::<Result<Vec<_>, String>>()?;
-                table.apply(&changes).map_err(|error| error.to_string())
+                let name = |key: &[u8]| Ok(NameRef::new(key).map_err(|error| error.to_string())?.to_name());
+                table.apply(&of_rows(changes, numbers, name)?).map_err(|error| error.to_string())
             }
-            Table::Flat(names, hash) => {
-                let mut change = |(key, value): (&Box<[u8]>, &Option<Arc<[u8]>>)| {
-                    let name = hash.digest_bytes(flat_name(key).map_err(|error| error.to_string())?);
-                    Ok(match value {
-                        Some(value) => Change::Set(name, number(value)?),
-                        None => Change::Remove(name),
-                    })
+            Table::Flat(flat) => {
+                let (names, hash) = &mut **flat;
+                let digest = |key: &[u8]| {
+                    let name = flat_name(key).map_err(|error| error.to_string())?;
+                    Ok(hash.digest_bytes(name))
                 };
-                let changes = changes.iter().map(&mut change).collect::<Result<Vec<_>, String>>()?;
+                let changes = of_rows(changes, numbers, digest)?;
                 names.apply(&changes).map_err(|error| error.to_string())
             }
         }
     }
+}
+
+/// Changes of a table, of those of its rows. `key` makes the table's key of a row's.
+fn of_rows<K>(
+    changes: &Changes,
+    numbers: &mut Numbers,
+    key: impl Fn(&[u8]) -> Result<K, String>,
+) -> Result<Vec<Change<K>>, String> {
+    let changes = changes.iter().map(|(row, value)| {
+        let key = key(row)?;
+        Ok(match value {
+            Some(value) => Change::Set(key, numbers.known(value)?.ok_or("it has a new group")?),
+            None => Change::Remove(key),
+        })
+    });
+    changes.collect()
 }
 
 /// Takes rules, unless they take more than so many bytes.
@@ -308,7 +314,7 @@ fn flat(path: &Path, head: &BuiltHead, source: &Source<'_>, numbers: &mut Number
     let key = head.secret.key().map_err(|error| error.to_string())?;
     let names = flat_names(source, &key, head.rows, numbers)?;
     let table = LiveNames::load(path, &names).map_err(|error| error.to_string())?;
-    Ok(Table::Flat(Box::new(table), key))
+    Ok(Table::Flat(Box::new((table, key))))
 }
 
 /// Blocks that were rewritten.

@@ -1,18 +1,22 @@
 """How long a large table takes to all routers of a fleet, and what a change of it and a node that comes back cost.
 
-`measure_fleet_tables.py [--rules 200000,1000000] [--kind routes,built] [--agents 3] [--changed 10] [--out FILE]`
+`measure_fleet_tables.py [--rules 200000,1000000] [--kind routes,built,flat] [--agents 3] [--changed 10] [--out FILE]`
 
 Starts etcd and some routers with an agent each, all on this machine. Chunks are at the first router; each other router asks
-the one before it, so that a chunk crosses each link once. With `routes`, agents register all rules. With `built`, a builder beside
-the first router makes a file for all. Then, for each number of rules:
+the one before it, so that a chunk crosses each link once. With `routes`, agents register all rules. With `built` and `flat`, a builder
+beside the first router makes a file for all. Then, for each number of rules:
 
-- *load*: the rules are loaded as a table, until all routers have them.
+- *load*: the rules are loaded as a table, until all routers have them. With a file, `load_s` is the time until its chunks are in the
+  folder and its head is in etcd, `build_s` that of the builder, and `spread_s` that from there to the last router. `disk_bytes` are those that
+  all programs have written, and `disk_s` is the time in which this disk writes so many to files of 2 GB, with fsync, and reads them;
+  `disk_times` is how many times as long the load took.
 - *change*: some rules get another group, as a delta.
 - *rejoin*: the last agent is killed, the table is loaded again with as many rules changed, and the agent comes back.
 
-A rule is a name of the real list of domains with a number behind it, and leads to one of sixteen groups. `bound_bytes` are the fewest
-bytes that can say which rules have changed and where they lead now: log2 of the number of such sets, and of the
-groups. Prints one line of JSON for each step. Needs `etcd` (Debian: etcd-server), and a quiet machine.
+A rule is a name of the real list of domains with a number behind it, and leads to one of sixteen groups. Flat names are the same as one
+component. `bound_bytes` are the fewest bytes that can say which rules have changed and where they lead now: log2 of the number of such sets,
+and of the groups. Prints one line of JSON for each step. Needs `etcd` (Debian: etcd-server), and a quiet machine. A hundred million rules
+need 25 GB of disk and 8 GB of memory.
 """
 
 import argparse
@@ -20,6 +24,8 @@ import base64
 import json
 import lzma
 import math
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,9 +33,8 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
-
-import psutil
 
 from measure_fleet import PREFIX, Etcd, Node, b64, group, tell, wait
 from router import ROOT, binary, free_ports
@@ -37,19 +42,72 @@ from router import ROOT, binary, free_ports
 GROUPS = 16
 NETWORK = "/fleet-test"
 PATIENCE_S = 3600
+BUILT = re.compile(r"^(\S+)\s.* rows built in \d+ ms, a file of (\d+) bytes;.*with \d+ bytes; (\d+) ms in all", re.MULTILINE)
 DOMAINS = ROOT.parent / "shared" / "data" / "domains_tb0hdan.txt.xz"
 
 
-def names(count: int) -> list[str]:
-    """Different names in no particular order: real ones where the list is there, each with as many children as needed."""
+def real_names() -> list[str]:
+    """Different names in no particular order: real ones where the list is there."""
     real = []
     if DOMAINS.exists():
         for line in lzma.open(DOMAINS, "rt", errors="ignore"):
             labels = line.strip().lower().split(".")
             if all(label and all(char.isalnum() and char.isascii() or char == "-" for char in label) for label in labels):
                 real.append("/" + "/".join(reversed(labels)))
-    real = list(dict.fromkeys(real)) or [f"/made/{n}" for n in range(1_000_000)]
-    return [real[n % len(real)] + (f"/part-{n // len(real)}" if n >= len(real) else "") for n in range(count)]
+    return list(dict.fromkeys(real)) or [f"/made/{n}" for n in range(1_000_000)]
+
+
+class Rules:
+    """So many rules, which are never all in memory: each real name, and then as many children of each as needed."""
+
+    def __init__(self, count: int, kind: str) -> None:
+        self.count, self.real, self.child = count, real_names(), "/part-"
+        if kind == "flat":
+            self.real, self.child = ["/" + ".".join(reversed(name[1:].split("/"))) for name in self.real], "-part-"
+
+    def name(self, n: int) -> str:
+        part, at = divmod(n, len(self.real))
+        return self.real[at] + (f"{self.child}{part}" if part else "")
+
+    def write(self, path: Path, shift: dict[int, int]) -> None:
+        groups = [f" g{n}\n" for n in range(GROUPS)]
+        with path.open("w") as file:
+            for begin in range(0, self.count, len(self.real)):
+                part = begin // len(self.real)
+                end = f"{self.child}{part}" if part else ""
+                lines = [name + end + groups[(begin + at) % GROUPS]
+                         for at, name in enumerate(self.real[:self.count - begin])]
+                for n in shift:
+                    if begin <= n < begin + len(lines):
+                        lines[n - begin] = self.line(n, shift[n])
+                file.write("".join(lines))
+
+    def line(self, n: int, shift: int) -> str:
+        return f"{self.name(n)} g{(n + shift) % GROUPS}\n"
+
+
+def disk_seconds(folder: Path, bytes_in_all: int) -> float:
+    """How long the disk takes to write so many bytes, and to read them, with nothing else."""
+    path, block, took = folder / "disk", os.urandom(1 << 20), 0.0
+    for begin in range(0, bytes_in_all, 2 << 30):
+        blocks = (min(2 << 30, bytes_in_all - begin) + len(block) - 1) // len(block)
+        begun = time.monotonic()
+        with path.open("wb", buffering=0) as file:
+            for _ in range(blocks):
+                file.write(block)
+            os.fsync(file.fileno())
+        with path.open("rb", buffering=0) as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            while file.read(1 << 20):
+                pass
+        took += time.monotonic() - begun
+        path.unlink()
+    return took
+
+
+def of_process(process: subprocess.Popen, file: str, field: str) -> int:
+    """A number that the system has of a process: kibibytes of memory, or bytes that it has written."""
+    return int(Path(f"/proc/{process.pid}/{file}").read_text().split(f"\n{field}:")[1].split()[0])
 
 
 def bound_bytes(rules: int, changed: int) -> float:
@@ -70,7 +128,7 @@ class Fleet:
         options = ("--network", NETWORK, "--rows-max", str(rules + 1000))
         self.nodes = []
         for n, port in enumerate(ports):
-            if kind == "built":
+            if kind != "routes":
                 tables = self.folder / f"tables{n}"
                 tables.mkdir()
                 mine, settings = ("--tables", str(tables / "fleet.toml")), f'[fleet]\ntables = "{tables}/fleet.toml"\n'
@@ -83,9 +141,10 @@ class Fleet:
         serve = [str(binary()), "fleet", "serve", *self.options, "--network", NETWORK]
         build = [str(binary()), "builder", "--etcd", self.etcd.clients[0], "--chunks-from", str(self.folder / "chunks"),
                  "--chunks", str(self.folder / "built"), "--network", NETWORK, "--pause", "100"]
+        self.log, self.written = self.folder / "builder.log", 0
         self.server = subprocess.Popen(
-            build if kind == "built" else serve,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=self.nodes[0].environment,
+            serve if kind == "routes" else build,
+            stdout=subprocess.DEVNULL, stderr=self.log.open("w"), env=self.nodes[0].environment,
         )
         pairs: dict[str, str | None] = {"want/routes" + NETWORK + "/32=fleet": json.dumps(
             {"group": "chunks", "inherit": True, "capture": False})}
@@ -113,14 +172,35 @@ class Fleet:
         """`byname fleet`, which must succeed. Returns when it began, the revision, and how long it took."""
         begun = time.time()
         # It waits for the builder, which decides about the revision.
-        patience = str(PATIENCE_S) if self.kind == "built" else "0"
-        done = subprocess.run(
-            [str(binary()), "fleet", *self.options, "--patience", patience, *words], capture_output=True, text=True,
-        )
+        patience = str(PATIENCE_S) if self.kind != "routes" else "0"
+        command = [str(binary()), "fleet", *self.options, "--patience", patience, *words]
+        told = self.folder / "told"
+        with told.open("w") as out:
+            done = subprocess.Popen(command, stdout=out, stderr=out)
+            _, status, usage = os.wait4(done.pid, 0)
+        done.returncode = os.waitstatus_to_exitcode(status)
+        self.written += usage.ru_oublock * 512
+        self.writer_memory = usage.ru_maxrss << 10
         if done.returncode:
-            sys.exit(f"byname fleet {' '.join(words)}: {done.stdout}{done.stderr}")
+            sys.exit(f"byname fleet {' '.join(words)}: {told.read_text()}")
         took = time.time() - begun
-        return begun, int(done.stdout.split("revision ")[1].split()[0].rstrip(":;,")), took
+        return begun, int(told.read_text().split("revision ")[1].split()[0].rstrip(":;,")), took
+
+    def phases(self, begun: float, last: float) -> dict:
+        """When the builder began and ended its last file, and what it says of it."""
+        built = BUILT.findall(self.log.read_text())
+        if not built:
+            return {}
+        at, file_bytes, took_ms = built[-1]
+        ended = datetime.fromisoformat(at.replace("Z", "+00:00")).timestamp()
+        took = int(took_ms) / 1e3
+        return {"file_bytes": int(file_bytes), "load_s": round(ended - took - begun, 2), "build_s": round(took, 2),
+                "spread_s": round(last - ended, 2)}
+
+    def disk_bytes(self) -> int:
+        """Bytes that all programs have written to the disk."""
+        running = [self.server, *(node.agent for node in self.nodes), *(node.router for node in self.nodes)]
+        return self.written + sum(of_process(process, "io", "write_bytes") for process in running)
 
     def delta_bytes(self) -> int:
         """Bytes of the values of all deltas in etcd."""
@@ -138,29 +218,35 @@ class Fleet:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def text(rules: list[str], shift: dict[int, int]) -> str:
-    return "".join(f"{name} g{(n + shift.get(n, 0)) % GROUPS}\n" for n, name in enumerate(rules))
-
-
 def measure(agents: int, count: int, changed: int, kind: str) -> Iterator[dict]:
-    rules = names(count)
+    rules = Rules(count, kind)
     fleet = Fleet(agents, count, kind)
-    built = ["--built"] if kind == "built" else []
+    options = {"routes": [], "built": ["--built"], "flat": ["--flat", "/objects", "--check", "4"]}[kind]
     file = fleet.folder / "rules.txt"
     step = count // changed
     common = {"experiment": "fleet-table", "kind": kind, "agents": agents, "rules": count}
     bound = round(bound_bytes(count, changed), 1)
     try:
-        file.write_text(text(rules, {}))
-        begun, revision, wrote = fleet.write("table", "load", "world", str(file), *built)
+        rules.write(file, {})
+        written = fleet.disk_bytes()
+        begun, revision, wrote = fleet.write("table", "load", "world", str(file), *options)
         times = [at - begun for at in wait(fleet.nodes, revision, PATIENCE_S)]
+        written = fleet.disk_bytes() - written
         chunks = folder_bytes(fleet.nodes[-1].folder / "chunks")
-        rss = max(psutil.Process(node.agent.pid).memory_info().rss for node in fleet.nodes)
-        yield {**common, "step": "load", "write_s": round(wrote, 2), "first_s": round(min(times), 2),
-               "last_s": round(max(times), 2), "bytes": chunks, "text_bytes": file.stat().st_size, "agent_bytes": rss}
+        rss = max(of_process(node.agent, "status", "VmRSS") for node in fleet.nodes) << 10
+        record = {**common, "step": "load", "write_s": round(wrote, 2), "first_s": round(min(times), 2),
+                  "last_s": round(max(times), 2), "bytes": chunks, "text_bytes": file.stat().st_size, "agent_bytes": rss}
+        if kind != "routes":
+            record |= fleet.phases(begun, begun + max(times))
+            record |= {"writer_bytes": fleet.writer_memory, "builder_bytes": of_process(fleet.server, "status", "VmHWM") << 10,
+                       "chunk_bytes": folder_bytes(fleet.folder / "chunks"), "disk_bytes": written}
+            record["disk_s"] = round(disk_seconds(fleet.folder, written), 2)
+            record["disk_times"] = round(max(times) / record["disk_s"], 2)
+        yield record
         changes = {n * step: 1 for n in range(changed)}
-        file.write_text("".join(f"{rules[n]} g{(n + 1) % GROUPS}\n" for n in changes))
-        begun, revision, wrote = fleet.write("table", "change", "world", str(file))
+        some = fleet.folder / "changes.txt"
+        some.write_text("".join(rules.line(n, 1) for n in changes))
+        begun, revision, wrote = fleet.write("table", "change", "world", str(some))
         times = [at - begun for at in wait(fleet.nodes, revision, PATIENCE_S)]
         yield {**common, "step": "change", "changed": changed, "write_s": round(wrote, 3), "first_s": round(min(times), 3),
                "last_s": round(max(times), 3), "bytes": fleet.delta_bytes(), "bound_bytes": bound}
@@ -168,8 +254,8 @@ def measure(agents: int, count: int, changed: int, kind: str) -> Iterator[dict]:
         before = {path.name for path in (node.folder / "chunks").iterdir()}
         node.agent.kill()
         node.agent.wait()
-        file.write_text(text(rules, {n * step + 1: 1 for n in range(changed)} | changes))
-        _, revision, wrote = fleet.write("table", "load", "world", str(file), *built)
+        rules.write(file, {n * step + 1: 1 for n in range(changed)} | changes)
+        _, revision, wrote = fleet.write("table", "load", "world", str(file), *options)
         wait(fleet.nodes[:-1], revision, PATIENCE_S)
         begun = time.time()
         node.start_agent()
@@ -185,7 +271,7 @@ def measure(agents: int, count: int, changed: int, kind: str) -> Iterator[dict]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rules", default="200000,1000000", help="numbers of rules")
-    parser.add_argument("--kind", default="routes,built", help="what routers have: routes, or a file")
+    parser.add_argument("--kind", default="routes,built", help="what routers have: routes, a file of prefixes (built), or one of flat names")
     parser.add_argument("--agents", type=int, default=3, help="number of agents")
     parser.add_argument("--changed", type=int, default=10, help="rules that change at once")
     parser.add_argument("--out", type=Path, help="file to which lines are added")

@@ -191,9 +191,13 @@ mod tests {
         assert_eq!(read("/a/b west\n/c west\n", &built).expect("good").len(), 2);
         assert_eq!(read("/a west\n/c west\n", &flat).expect("good").len(), 2);
         for (text, form, part) in [
-            ("/a west\n/b west --capture\n", &built, "line 2: rules of a built table"),
-            ("/a west\n/b/c west\n", &flat, "line 2: a flat name is one component"),
-            ("/a west\n/ east\n", &flat, "line 2: a flat name is one component"),
+            (
+                "/a west\n/b west --capture\n",
+                &built,
+                "line 2: a row of the table cannot be read: rules of a built table",
+            ),
+            ("/a west\n/b/c west\n", &flat, "line 2: a row of the table cannot be read: a flat name is one component"),
+            ("/a west\n/ east\n", &flat, "line 2: a row of the table cannot be read: a flat name is one component"),
         ] {
             let error = read(text, form).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");

@@ -131,3 +131,76 @@ fn write(store: &Store, part: &Part) -> Result<Written, WriteError> {
     let bytes = chunk.bytes.len() as u64;
     Ok(Written { listed: Listed { digest: chunk.digest, first: chunk.first, rows: chunk.rows }, bytes, is_new })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use byname_wire::Name;
+
+    use super::*;
+    use crate::block_on;
+    use crate::table::Rows;
+    use crate::table::chunk::chunks;
+    use crate::value::{Route, TableForm, Value};
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn rows() -> Rows {
+        let route = Route { group: "west".parse().unwrap(), inherit: true, capture: false };
+        let value: Arc<[u8]> = route.encode().into();
+        let name = |n: u32| format!("/example/{n}").parse::<Name>().unwrap();
+        (0..100_000).map(|n| (name(n).value().into(), value.clone())).collect()
+    }
+
+    #[test]
+    fn chunks_are_those_of_the_rows_in_their_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, rows) = (Store::open(folder.path()).unwrap(), rows());
+        let expected: Vec<_> =
+            chunks(&rows).map(|chunk| (chunk.digest, chunk.rows, chunk.bytes.len() as u64)).collect();
+        let pass = move |each: &mut EachRow<'_>| rows.iter().try_for_each(|(key, value)| each(key, value));
+        let all = async {
+            let mut stream = Stream::begin(&store, TableForm::routes().check().unwrap(), pass);
+            let mut all = Vec::new();
+            while let Next::Chunk { listed, bytes } = stream.next(PATIENCE).await.unwrap() {
+                all.push((listed.digest, listed.rows, bytes));
+            }
+            all
+        };
+        let all = block_on(all).unwrap();
+        assert!(all.len() > 5, "{}", all.len());
+        assert_eq!(all, expected);
+        assert_eq!(store.digests().unwrap(), all.iter().map(|(digest, ..)| *digest).collect());
+    }
+
+    #[test]
+    fn new_chunks_go_again_if_a_row_fails() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, rows) = (Store::open(folder.path()).unwrap(), rows());
+        // Another table has this one.
+        let known = chunks(&rows).nth(3).unwrap();
+        store.write(known.digest, &known.bytes).unwrap();
+        let pass = move |each: &mut EachRow<'_>| {
+            rows.iter().try_for_each(|(key, value)| each(key, value))?;
+            // A name that is cut off.
+            each(b"\x08\x05abc", b"{}")
+        };
+        let failed = async {
+            let mut stream = Stream::begin(&store, TableForm::routes().check().unwrap(), pass);
+            let error = loop {
+                match stream.next(PATIENCE).await {
+                    Ok(Next::Chunk { .. }) => {}
+                    Ok(_) => panic!("it ends without an error"),
+                    Err(error) => break error,
+                }
+            };
+            stream.undo(&store).await;
+            error
+        };
+        let failed = block_on(failed).unwrap();
+        assert!(matches!(failed, WriteError::Row(_)), "{failed}");
+        assert_eq!(store.digests().unwrap(), BTreeSet::from([known.digest]));
+    }
+}

@@ -202,7 +202,7 @@ mod tests {
         fs::write(&path, format!("{text}+ 0123")).unwrap();
         let mut told = Told::open(&path).unwrap();
         assert!(!told.has_asked());
-        assert_eq!(told.all_in_doubt().cloned().collect::<Vec<_>>(), [b.clone()]);
+        assert_eq!(told.all_in_doubt().cloned().collect::<Vec<_>>(), std::slice::from_ref(&b));
         assert!(told.is_own(&b.0, &b.1) && !told.is_own(&a.0, &a.1) && told.has_asked());
         assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 1, "written anew");
         for damaged in ["? 00000000 x\n", "+ 0000000g x\n", "+ 000 x\n", "+ 00000000\n", "+ 00000000 x y\n", "\n\n"] {

@@ -192,7 +192,7 @@ async fn carry_out(args: FleetArgs, router: &crate::Connection) -> anyhow::Resul
         Command::Serve { network } => return table::serve(&store()?, &etcd.network(network), router).await,
         Command::Copy { to, follow } => return copy::copy(&store()?, &to, follow).await,
         Command::Table(command) => {
-            return match command.ready(&store)? {
+            return match command.ready(store)? {
                 table::Ready::List => table::list(&etcd.connect().await?, &space).await,
                 table::Ready::Show(name) => table::show(&etcd.connect().await?, &space, &store()?, &name).await,
                 table::Ready::Write(write) => {

@@ -1,6 +1,7 @@
 """How long a large table takes to all routers of a fleet, and what a change of it and a node that comes back cost.
 
-`measure_fleet_tables.py [--rules 200000,1000000] [--kind routes,built,flat] [--agents 3] [--changed 10] [--out FILE]`
+`measure_fleet_tables.py [--rules 200000,1000000] [--kind routes,built,flat] [--agents 3] [--changed 10] [--names-memory-max MIB]
+[--out FILE]`
 
 Starts etcd and some routers with an agent each, all on this machine. Chunks are at the first router; each other router asks
 the one before it, so that a chunk crosses each link once. With `routes`, agents register all rules. With `built` and `flat`, a builder
@@ -9,7 +10,7 @@ beside the first router makes a file for all. Then, for each number of rules:
 - *load*: the rules are loaded as a table, until all routers have them. With a file, `load_s` is the time until its chunks are in the
   folder and its head is in etcd, `build_s` that of the builder, and `spread_s` that from there to the last router. `disk_bytes` are those that
   all programs have written, and `disk_s` is the time in which this disk writes so many to files of 2 GB, with fsync, and reads them;
-  `disk_times` is how many times as long the load took.
+  `disk_times` is how many times as long the load took, and `spread_disk_times` the same of `spread_s` and of what agents and routers have written.
 - *change*: some rules get another group, as a delta.
 - *rejoin*: the last agent is killed, the table is loaded again with as many rules changed, and the agent comes back.
 
@@ -120,7 +121,7 @@ def folder_bytes(folder: Path) -> int:
 
 
 class Fleet:
-    def __init__(self, agents: int, rules: int, kind: str) -> None:
+    def __init__(self, agents: int, rules: int, kind: str, names_mib: int) -> None:
         self.kind = kind
         self.folder = Path(tempfile.mkdtemp(prefix="byname-fleet-", dir="/var/tmp"))
         self.etcd = Etcd(self.folder, 1)
@@ -140,7 +141,8 @@ class Fleet:
                 time.sleep(0.01)
         serve = [str(binary()), "fleet", "serve", *self.options, "--network", NETWORK]
         build = [str(binary()), "builder", "--etcd", self.etcd.clients[0], "--chunks-from", str(self.folder / "chunks"),
-                 "--chunks", str(self.folder / "built"), "--network", NETWORK, "--pause", "100"]
+                 "--chunks", str(self.folder / "built"), "--network", NETWORK, "--pause", "100",
+                 "--names-memory-max", str(names_mib)]
         self.log, self.written = self.folder / "builder.log", 0
         self.server = subprocess.Popen(
             serve if kind == "routes" else build,
@@ -199,8 +201,12 @@ class Fleet:
 
     def disk_bytes(self) -> int:
         """Bytes that all programs have written to the disk."""
-        running = [self.server, *(node.agent for node in self.nodes), *(node.router for node in self.nodes)]
-        return self.written + sum(of_process(process, "io", "write_bytes") for process in running)
+        return self.written + of_process(self.server, "io", "write_bytes") + self.nodes_bytes()
+
+    def nodes_bytes(self) -> int:
+        """Bytes that agents and routers have written to the disk."""
+        running = [*(node.agent for node in self.nodes), *(node.router for node in self.nodes)]
+        return sum(of_process(process, "io", "write_bytes") for process in running)
 
     def delta_bytes(self) -> int:
         """Bytes of the values of all deltas in etcd."""
@@ -218,9 +224,9 @@ class Fleet:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def measure(agents: int, count: int, changed: int, kind: str) -> Iterator[dict]:
+def measure(agents: int, count: int, changed: int, kind: str, names_mib: int) -> Iterator[dict]:
     rules = Rules(count, kind)
-    fleet = Fleet(agents, count, kind)
+    fleet = Fleet(agents, count, kind, names_mib)
     options = {"routes": [], "built": ["--built"], "flat": ["--flat", "/objects", "--check", "4"]}[kind]
     file = fleet.folder / "rules.txt"
     step = count // changed
@@ -228,10 +234,10 @@ def measure(agents: int, count: int, changed: int, kind: str) -> Iterator[dict]:
     bound = round(bound_bytes(count, changed), 1)
     try:
         rules.write(file, {})
-        written = fleet.disk_bytes()
+        written, spread = fleet.disk_bytes(), fleet.nodes_bytes()
         begun, revision, wrote = fleet.write("table", "load", "world", str(file), *options)
         times = [at - begun for at in wait(fleet.nodes, revision, PATIENCE_S)]
-        written = fleet.disk_bytes() - written
+        written, spread = fleet.disk_bytes() - written, fleet.nodes_bytes() - spread
         chunks = folder_bytes(fleet.nodes[-1].folder / "chunks")
         rss = max(of_process(node.agent, "status", "VmRSS") for node in fleet.nodes) << 10
         record = {**common, "step": "load", "write_s": round(wrote, 2), "first_s": round(min(times), 2),
@@ -242,6 +248,9 @@ def measure(agents: int, count: int, changed: int, kind: str) -> Iterator[dict]:
                        "chunk_bytes": folder_bytes(fleet.folder / "chunks"), "disk_bytes": written}
             record["disk_s"] = round(disk_seconds(fleet.folder, written), 2)
             record["disk_times"] = round(max(times) / record["disk_s"], 2)
+            record |= {"spread_bytes": spread, "spread_disk_s": round(disk_seconds(fleet.folder, spread), 2)}
+            record["spread_disk_times"] = round(record["spread_s"] / record["spread_disk_s"], 2)
+            record["names_mib"] = names_mib
         yield record
         changes = {n * step: 1 for n in range(changed)}
         some = fleet.folder / "changes.txt"
@@ -273,6 +282,7 @@ def main() -> None:
     parser.add_argument("--rules", default="200000,1000000", help="numbers of rules")
     parser.add_argument("--kind", default="routes,built", help="what routers have: routes, a file of prefixes (built), or one of flat names")
     parser.add_argument("--agents", type=int, default=3, help="number of agents")
+    parser.add_argument("--names-memory-max", type=int, default=4096, metavar="MIB", help="as that of `byname builder`")
     parser.add_argument("--changed", type=int, default=10, help="rules that change at once")
     parser.add_argument("--out", type=Path, help="file to which lines are added")
     arguments = parser.parse_args()
@@ -280,7 +290,7 @@ def main() -> None:
         sys.exit("etcd is missing (Debian: apt install etcd-server)")
     cases = [(int(rules), kind) for rules in arguments.rules.split(",") for kind in arguments.kind.split(",")]
     for rules, kind in cases:
-        for record in measure(arguments.agents, rules, arguments.changed, kind):
+        for record in measure(arguments.agents, rules, arguments.changed, kind, arguments.names_memory_max):
             tell(record, arguments.out)
 
 

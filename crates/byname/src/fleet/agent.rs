@@ -27,8 +27,9 @@ Examples:
   byname agent --node r1 --tables /var/lib/byname/tables/fleet.toml
   byname agent --node r1 --etcd https://e1.example:2379,https://e2.example:2379 --etcd-ca ca.pem
 
-The agent follows the intent of a fleet, which `byname fleet` writes, and tells the router of this host by management
-commands. When the agent or etcd is away, the router forwards with what it has. docs/fleet.md has more.";
+The agent follows the intent of a fleet, which `byname fleet` writes, and tells the router of this
+host by management commands. When the agent or etcd is away, the router forwards with what it has.
+docs/fleet.md has more.";
 
 /// Options of `byname agent`.
 #[derive(Debug, Args)]

@@ -26,9 +26,10 @@ Examples:
   byname builder --chunks-from /srv/fleet-main.chunks --network /example/net
   byname fleet table load world rules.txt --built
 
-The builder makes files of the tables that were loaded with --built or --flat. It cuts them into blocks, and serves these through
-the router of its host. Agents (`byname agent --tables FILE`) fetch the blocks that differ. Several builders may run: one leads, and
-another one goes on when it ends. docs/fleet.md has more.";
+The builder makes files of the tables that were loaded with --built or --flat. It cuts them into
+blocks, and serves these through the router of its host. Agents (`byname agent --tables FILE`)
+fetch the blocks that differ. Several builders may run: one leads, and another one goes on when it
+ends. docs/fleet.md has more.";
 
 /// Options of `byname builder`.
 #[derive(Debug, Args)]

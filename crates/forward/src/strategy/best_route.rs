@@ -47,10 +47,10 @@ impl Strategy for BestRoute {
     }
 }
 
-/// The cheapest nexthop that was not asked, or the one that was asked longest ago.
-pub fn unused_or_oldest<'a>(nexthops: &'a [Nexthop], pit: &PitEntry) -> Option<&'a Nexthop> {
-    nexthops
-        .iter()
-        .find(|n| pit.out_record(n.face).is_none())
-        .or_else(|| nexthops.iter().min_by_key(|n| pit.out_record(n.face).map(|r| r.sent)))
+/// The cheapest nexthop that was not asked. Otherwise the one that was asked longest ago, first of those that have not refused:
+/// a silent one may have lost the packet, and one that refused hardly has the Data now.
+fn unused_or_oldest<'a>(nexthops: &'a [Nexthop], pit: &PitEntry) -> Option<&'a Nexthop> {
+    nexthops.iter().find(|n| pit.out_record(n.face).is_none()).or_else(|| {
+        nexthops.iter().min_by_key(|n| pit.out_record(n.face).map(|record| (record.nacked.is_some(), record.sent)))
+    })
 }

@@ -307,6 +307,19 @@ fn after_a_nack_the_next_nexthop_is_tried_then_downstream_hears_of_it() {
 }
 
 #[test]
+fn a_consumer_who_asks_again_reaches_who_is_silent_and_not_who_has_refused() {
+    let mut b = bench();
+    b.route("/a", &[HOST, HOST_2]);
+    let nack = LinkFields { nack: Some(NackReason::NoRoute), ..Default::default() };
+    assert_eq!(shape(&b.receive(APP, &interest("/a/b", 1).encode())), ["I300"]);
+    assert_eq!(shape(&b.receive_with(HOST, &interest("/a/b", 1).encode(), nack)), ["I301"]);
+    for nonce in 2..5 {
+        b.wait(Duration::from_millis(300));
+        assert_eq!(shape(&b.receive(APP, &interest("/a/b", nonce).encode())), ["I301"]);
+    }
+}
+
+#[test]
 fn a_forwarding_hint_leads_where_the_name_does_not() {
     let mut b = bench_with(WorkerConfig { producer_regions: vec![name("/region/home")], ..Default::default() });
     b.route("/", &[HOST_3]);

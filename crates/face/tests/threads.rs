@@ -67,7 +67,10 @@ fn consumers_at_once_lose_nothing_and_all_is_counted_once() {
                 }
                 for _ in 0..WINDOW {
                     let len = socket.recv(&mut buffer).expect("every Interest is answered");
-                    let data = Data::decode(&buffer[..len]).expect("Data without a link header");
+                    let packet = &buffer[..len];
+                    let data = Data::decode(packet).unwrap_or_else(|error| {
+                        panic!("no Data without a link header: {error}: {:?}", LpPacket::decode(packet))
+                    });
                     assert!(answered.insert(data.name.to_name()), "{} came twice", data.name);
                 }
             }

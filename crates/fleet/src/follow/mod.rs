@@ -13,6 +13,7 @@ mod tags;
 mod told;
 
 use std::cell::{Cell, RefCell};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -374,5 +375,17 @@ async fn say_stale(shared: &Shared) {
             Some(_) => {}
             None => warn!("no intent could be read yet"),
         }
+    }
+}
+
+/// What a file of the agent's has, if it exists. A file of more than `bytes_max` bytes is an error.
+fn read_if_there(path: &Path, bytes_max: u64) -> io::Result<Option<String>> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+        Ok(metadata) if metadata.len() > bytes_max => {
+            Err(io::Error::other(format!("it has more than {bytes_max} bytes")))
+        }
+        Ok(_) => fs::read_to_string(path).map(Some),
     }
 }

@@ -32,13 +32,9 @@ pub(super) struct SetByFleet {
 impl SetByFleet {
     /// Reads the file, if it exists.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let set = match fs::metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
-            Err(error) => return Err(error),
-            Ok(metadata) if metadata.len() > FILE_BYTES_MAX => {
-                return Err(io::Error::other(format!("it has more than {FILE_BYTES_MAX} bytes")));
-            }
-            Ok(_) => serde_json::from_slice(&fs::read(path)?)?,
+        let set = match super::read_if_there(path, FILE_BYTES_MAX)? {
+            None => BTreeMap::new(),
+            Some(text) => serde_json::from_str(&text)?,
         };
         let file = SetByFleet { path: path.to_owned(), set };
         // A folder in which nothing can be written should be known now.

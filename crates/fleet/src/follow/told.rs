@@ -36,14 +36,7 @@ pub(super) struct Told {
 impl Told {
     /// Reads the file, if it exists.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let text = match fs::metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(error),
-            Ok(metadata) if metadata.len() > FILE_BYTES_MAX => {
-                return Err(io::Error::other(format!("it has more than {FILE_BYTES_MAX} bytes")));
-            }
-            Ok(_) => fs::read_to_string(path)?,
-        };
+        let text = super::read_if_there(path, FILE_BYTES_MAX)?.unwrap_or_default();
         let mut told = BTreeSet::new();
         // What stands after the last end of a line was cut off when the agent was killed, and was not told.
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);

@@ -205,6 +205,10 @@ impl<'a> Frame<'a> {
 
     /// Finds a key behind the Ethernet header.
     fn look_inside(mut self, kind: KeyKind) -> Result<Self, Reason> {
+        // A tag that the system has removed counts: the next switch gets it in front of the others.
+        if self.vlan.is_some() && packet::has_most_vlan_tags(self.rest) {
+            return Ok(self);
+        }
         if kind == KeyKind::Gtp {
             self.inside = tunnel(self.rest)?;
         } else if let Some([source, destination]) = packet::ipv6_addresses(self.rest)? {
@@ -430,7 +434,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::packet::tests::any_written;
+    use crate::packet::tests::{Written, any_written};
     use crate::segments::Numbers;
 
     const ADDRESSES: [u8; 12] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
@@ -520,6 +524,27 @@ mod tests {
         ];
         let tag = prop_oneof![Just(vec![]), Just(vec![0x88, 0xb5, 1, 5]), Just(vec![0x81, 0, 0xe0, 7])];
         (tag.clone(), tag, inside).prop_map(|(one, two, inside)| [&ADDRESSES[..], &one, &two, &inside].concat())
+    }
+
+    #[test]
+    fn a_removed_tag_counts_as_those_that_are_there() {
+        let tunnelled = |tags: usize| {
+            let mut written = Written::new("192.0.2.1", "192.0.2.2", GTP_PORT, &[0x30, 255, 0, 0, 0, 0, 0, 9]);
+            written.vlan_tags = vec![7; tags];
+            [&ADDRESSES[..], &written.rest()].concat()
+        };
+        let to = |bytes: &[u8], vlan| {
+            let arrived = Arrived { bytes, vlan };
+            let frame = Frame::accept(KeyKind::Gtp, Role::Host, &PortSegments::default(), arrived).expect("a frame");
+            matches!(frame.to(KeyKind::Gtp), Key::Gtp { .. })
+        };
+        for tags in 0..4 {
+            let is_found = to(&tunnelled(tags), None);
+            assert_eq!(is_found, tags <= 2, "{tags}");
+            if tags > 0 {
+                assert_eq!(to(&tunnelled(tags - 1), Some([0x81, 0, 0, 7])), is_found, "{tags}, one of them removed");
+            }
+        }
     }
 
     proptest! {

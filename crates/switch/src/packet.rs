@@ -26,6 +26,11 @@ pub(crate) fn is_vlan_tag(bytes: &[u8]) -> bool {
     bytes.first_chunk().is_some_and(|ether_type| VLAN_ETHER_TYPES.contains(ether_type))
 }
 
+/// Whether these bytes begin with as many VLAN tags as are looked behind.
+pub(crate) fn has_most_vlan_tags(bytes: &[u8]) -> bool {
+    (0..VLAN_TAGS_MAX).all(|tag| bytes.get(4 * tag..).is_some_and(is_vlan_tag))
+}
+
 /// The EtherType behind VLAN tags, and everything after it; `None` behind more than two, or if the frame ends before.
 fn behind_vlan_tags(mut rest: &[u8]) -> Option<([u8; 2], &[u8])> {
     for _ in 0..VLAN_TAGS_MAX {

@@ -67,10 +67,10 @@ impl Fetcher {
                 }
             }
         };
-        // A thread waits for the disk: this one has other chunks to fetch and to serve.
+        // Another thread writes it: this one has other chunks to fetch and to serve.
         let own = own.clone();
         let kept = tokio::task::spawn_blocking(move || {
-            if let Err(error) = own.write(digest, &bytes) {
+            if let Err(error) = own.write_copy(digest, &bytes) {
                 // It is needed now in any case. After a restart, it is fetched once more.
                 warn!("cannot keep a chunk in {}: {error}", own.folder().display());
             }

@@ -22,8 +22,8 @@ use thiserror::Error;
 use super::Digest;
 use super::store::{FILE_BYTES_MAX, Store};
 
-/// Bytes of content in a segment.
-const SEGMENT_BYTES: usize = 8_000;
+/// Bytes of content in a segment: a block is eight of them, and 600 bytes are left for its name and signature.
+const SEGMENT_BYTES: usize = 8_192;
 /// FreshnessPeriod of segments, in ms: they never change.
 const FRESHNESS_MS: u64 = 86_400_000;
 /// Bytes of chunks that are kept in memory, since their other segments are asked for soon. The last one is kept in any case.

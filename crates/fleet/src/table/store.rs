@@ -67,11 +67,24 @@ impl Store {
         Ok(Some(bytes))
     }
 
-    /// Writes a chunk or manifest, if it is not there. Returns whether it was not.
+    /// Writes a chunk or manifest to the disk, if it is not there. Returns whether it was not.
     ///
     /// # Errors
     /// It cannot be written.
     pub fn write(&self, digest: Digest, bytes: &[u8]) -> io::Result<bool> {
+        self.write_then(digest, bytes, File::sync_all)
+    }
+
+    /// As [`Store::write`], for a chunk that others have, too: does not wait for the disk. If the machine fails before the
+    /// system has written it, [`Store::read`] finds it damaged.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_copy(&self, digest: Digest, bytes: &[u8]) -> io::Result<bool> {
+        self.write_then(digest, bytes, |_| Ok(()))
+    }
+
+    fn write_then(&self, digest: Digest, bytes: &[u8], then: fn(&File) -> io::Result<()>) -> io::Result<bool> {
         if self.read(digest)?.is_some() {
             return Ok(false);
         }
@@ -79,7 +92,11 @@ impl Store {
         static PARTS: AtomicU64 = AtomicU64::new(0);
         let number = PARTS.fetch_add(1, Ordering::Relaxed);
         let part = self.folder.join(format!("{digest}.{}-{number}{PART}", std::process::id()));
-        let written = write_whole(&part, bytes).and_then(|()| fs::rename(&part, self.path(digest)));
+        let written = File::create(&part).and_then(|mut file| {
+            file.write_all(bytes)?;
+            then(&file)?;
+            fs::rename(&part, self.path(digest))
+        });
         if written.is_err() {
             // Its room may be what is missing.
             let _ = fs::remove_file(&part);
@@ -141,10 +158,4 @@ impl Store {
 fn part_of(name: &OsStr) -> Option<(Digest, &str)> {
     let (digest, rest) = name.to_str()?.split_at_checked(64)?;
     Some((digest.parse().ok()?, rest))
-}
-
-fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }

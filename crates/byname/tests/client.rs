@@ -27,11 +27,11 @@ use byname_client::fetch::{Discovery, FetchError, FetchOptions};
 use byname_client::management::RegisterOptions;
 use byname_client::publish::{Content, Publication, PublishOptions};
 use byname_client::tags::FanOutLimit;
-use byname_client::{AsyncClient, Client, ClientOptions, Transport, interest};
+use byname_client::{AsyncClient, Client, ClientOptions, Transport, interest, nack_words};
 use byname_trust::validator::{Domain, Limits};
 use byname_trust::{Certificate, KeyType, NewKey, Revocations, Rule, Signer, Terms, Validator, issue};
 use byname_wire::data::DataBuilder;
-use byname_wire::{Descriptor, Name};
+use byname_wire::{Descriptor, NackReason, Name};
 use common::Router;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -541,7 +541,7 @@ fn an_async_client_sends_by_tags_commands_refuses_and_fetches_a_file() {
             tokio::spawn(async move { here.express(interest(&name("/refusing/x")), 1).await })
         };
         let request = producer.next().await.expect("an Interest");
-        there.refuse(request, byname_wire::NackReason::Congestion).await.expect("it goes on");
+        there.refuse(request, NackReason::Congestion).await.expect("it goes on");
         let error = asking.await.expect("no panic").expect_err("a Nack");
         assert!(error.to_string().contains("refused"), "{error}");
         let asking = {
@@ -568,6 +568,35 @@ fn an_async_client_sends_by_tags_commands_refuses_and_fetches_a_file() {
         let nowhere = router.path("none").join("file");
         let error = here.fetch_file(&name("/demo/file"), &nowhere, FetchOptions::default()).await.expect_err("none");
         assert!(matches!(error, byname_client::CallError::File(_)), "{error}");
+    });
+}
+
+#[test]
+fn an_async_producer_that_is_behind_refuses_what_it_has_no_room_for() {
+    const ROOM: usize = 2048;
+    let router = Router::start();
+    block_on(async {
+        let connect = || AsyncClient::connect(options(Transport::Unix(router.socket())));
+        let (here, there) = (connect().await.expect("a connection"), connect().await.expect("a connection"));
+        let mut producer = there.produce(&name("/slow"), RegisterOptions::default()).await.expect("registered");
+        let mut asking = tokio::task::JoinSet::new();
+        for n in 0..ROOM + 10 {
+            let (here, asked) = (here.clone(), interest(&name(&format!("/slow/{n}"))).lifetime_ms(60_000));
+            asking.spawn(async move { here.express(asked, 1).await });
+        }
+        for _ in 0..10 {
+            let error = asking.join_next().await.expect("it asks").expect("no panic").expect_err("no room");
+            assert!(error.to_string().contains(nack_words(NackReason::Congestion)), "{error}");
+        }
+        for _ in 0..ROOM {
+            let request = producer.next().await.expect("an Interest");
+            let name = request.interest().name.to_name();
+            producer.reply(request, DataBuilder::new(name)).await.expect("it goes on");
+        }
+        while let Some(answer) = asking.join_next().await {
+            answer.expect("no panic").expect("the others are answered");
+        }
+        assert_eq!(there.counters().await.expect("it goes on").requests_dropped, 10);
     });
 }
 

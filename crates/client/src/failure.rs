@@ -74,7 +74,7 @@ impl Failures {
 pub struct ClientCounters {
     /// Interests that could not be answered.
     pub failures: u64,
-    /// Interests for which a producer had no room.
+    /// Interests for which a producer had no room. They are refused with the reason *congestion*.
     pub requests_dropped: u64,
     /// Messages by tags or to an address that nobody took.
     pub messages_dropped: u64,

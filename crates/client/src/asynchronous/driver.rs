@@ -13,6 +13,7 @@ use byname_wire::tagnet::Address;
 use byname_wire::{Descriptor, NackReason, Name};
 use tokio::io::Interest as Readiness;
 use tokio::io::Ready;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -279,7 +280,13 @@ impl Driver {
         let Driver { producers, session, connection, counters, .. } = self;
         let answered = match producers.get_mut(request.prefix()) {
             Some(Taker::Application(sender)) => {
-                counters.requests_dropped += u64::from(sender.try_send(request).is_err());
+                if let Err(TrySendError::Full(request)) = sender.try_send(request) {
+                    counters.requests_dropped += 1;
+                    // Who asks then sends less, and asks elsewhere or again.
+                    if let Some(connection) = connection {
+                        session.refuse(&request, NackReason::Congestion, &mut connection.outbox);
+                    }
+                }
                 return;
             }
             Some(Taker::Publication(publication)) => match connection {

@@ -38,9 +38,10 @@ pub use management::{MakeFaceError, RouterFaces};
 
 /// Calls that wait for the task.
 const CALLS: usize = 256;
-/// Segments, requests, updates and messages that wait for the application. A transfer pauses then; of the others, new
-/// ones are lost.
+/// Segments, updates and messages that wait for the application. A transfer pauses then; of the others, new ones are lost.
 const ROOM: usize = 256;
+/// Requests that wait for a producer. Further ones are refused. A producer of segments has many consumers, whose windows come at once.
+const REQUESTS: usize = 2048;
 /// Lifetime of each question about an object.
 const FIND_LIFETIME: std::time::Duration = std::time::Duration::from_secs(1);
 
@@ -137,12 +138,13 @@ impl AsyncClient {
         Ok(self.ask(move |driver, done| driver.check(request, done)).await??)
     }
 
-    /// Wants the Interests below a prefix. Waits until the prefix is registered at the router.
+    /// Wants the Interests below a prefix. Waits until the prefix is registered at the router. While 2,048 Interests wait to be
+    /// taken, further ones are refused, with the reason *congestion*.
     ///
     /// # Errors
     /// The router does not answer, or refuses.
     pub async fn produce(&self, prefix: &Name, options: RegisterOptions) -> Result<Producer, CallError> {
-        let (sender, requests) = mpsc::channel(ROOM);
+        let (sender, requests) = mpsc::channel(REQUESTS);
         let registered = self.register(prefix, options, Taker::Application(sender)).await?;
         Ok(Producer { registered, requests })
     }

@@ -374,7 +374,7 @@ impl Leader<'_> {
         }
         let client = self.shared.client.borrow().clone();
         let asked = match client {
-            Some(client) => named::fetch(&client, network, digest).await,
+            Some(client) => named::fetch(&client, network, digest, None).await,
             None => Err(format!("{digest} is in no folder, and the router does not answer")),
         };
         let bytes = match asked {

@@ -231,7 +231,7 @@ async fn write(
         {
             let (fetcher, out, len, secret) = (fetcher(shared), out.clone(), blocks.len_of(number), file.head.secret);
             under_way.spawn(async move {
-                let (mut block, is_new) = fetcher.get(digest).await.map_err(Failed::NotHere)?;
+                let (mut block, is_new) = fetcher.get(digest, Some(len)).await.map_err(Failed::NotHere)?;
                 if block.len() != len {
                     return Err(Failed::Block(format!("block {number} has {} bytes, not {len}", block.len())));
                 }

@@ -45,8 +45,8 @@ pub(super) struct Fetcher {
 }
 
 impl Fetcher {
-    /// A chunk or manifest, and whether it was fetched from somebody else.
-    pub(super) async fn get(&self, digest: Digest) -> Result<(Vec<u8>, bool), String> {
+    /// A chunk or manifest, of so many bytes if that is known, and whether it was fetched from somebody else.
+    pub(super) async fn get(&self, digest: Digest, bytes: Option<usize>) -> Result<(Vec<u8>, bool), String> {
         let own = &self.options.own;
         match own.read(digest) {
             Ok(Some(bytes)) => return Ok((bytes, false)),
@@ -54,7 +54,7 @@ impl Fetcher {
             Err(error) => warn!("{}: {error}", own.folder().display()),
         }
         let asked = match &self.client {
-            Some(client) => named::fetch(client, &self.options.network, digest).await,
+            Some(client) => named::fetch(client, &self.options.network, digest, bytes).await,
             None => Err("the router does not answer".to_owned()),
         };
         let bytes = match asked {
@@ -155,7 +155,7 @@ async fn rows(shared: &Shared, wanted: &Wanted) -> Result<Rows, String> {
         let mut under_way = JoinSet::new();
         for (at, listed) in chunks.iter().enumerate() {
             let (fetcher, digest) = (fetcher.clone(), listed.digest);
-            under_way.spawn(async move { (at, fetcher.get(digest).await) });
+            under_way.spawn(async move { (at, fetcher.get(digest, None).await) });
         }
         let mut got = vec![None; chunks.len()];
         while let Some(done) = under_way.join_next().await {
@@ -223,7 +223,7 @@ pub(super) fn fetcher(shared: &Shared) -> Fetcher {
 }
 
 pub(super) async fn get(shared: &Shared, fetcher: &Fetcher, digest: Digest) -> Result<Vec<u8>, String> {
-    let (bytes, is_new) = fetcher.get(digest).await?;
+    let (bytes, is_new) = fetcher.get(digest, None).await?;
     count(shared, is_new);
     Ok(bytes)
 }

@@ -130,20 +130,31 @@ fn found(
 fn segment_of(bytes: &[u8], name: Name, segment: u64) -> Option<DataBuilder> {
     let at = usize::try_from(segment).ok()?;
     let content = bytes.chunks(SEGMENT_BYTES).nth(at)?;
-    let last = bytes.len().div_ceil(SEGMENT_BYTES) - 1;
-    let last = Name::default().join_number(component_type::SEGMENT, last as u64);
+    let last = Name::default().join_number(component_type::SEGMENT, last_segment(bytes.len()));
     let data = DataBuilder::new(name).freshness_ms(FRESHNESS_MS).content(content.to_vec());
     last.as_ref().component(0).map(|last| data.final_block(last))
 }
 
-/// Fetches a chunk or manifest, and checks its digest. Returns why, in words, if nobody has it.
+/// The last segment of so many bytes.
+fn last_segment(bytes: usize) -> u64 {
+    (bytes.div_ceil(SEGMENT_BYTES) as u64).saturating_sub(1)
+}
+
+/// Fetches a chunk or manifest, and checks its digest. Returns why, in words, if nobody has it. If its length is known, no segments behind
+/// its end are asked for.
 ///
 /// # Errors
 /// Nobody answers, or what came is something else.
-pub async fn fetch(client: &AsyncClient, network: &Name, digest: Digest) -> Result<Vec<u8>, String> {
+pub async fn fetch(
+    client: &AsyncClient,
+    network: &Name,
+    digest: Digest,
+    bytes: Option<usize>,
+) -> Result<Vec<u8>, String> {
     let options = FetchOptions {
         // Longer than the time after which a segment is asked for again: the router then asks the next one who may have it, although
         // the first is silent.
+        last: bytes.map(last_segment),
         lifetime: Duration::from_secs(4),
         tries: 4,
         bytes_max: FILE_BYTES_MAX as u64,

@@ -21,6 +21,8 @@ pub mod publish;
 mod sync;
 pub mod table;
 pub mod tagset;
+#[cfg(all(test, not(loom)))]
+mod temporary;
 pub mod update;
 
 pub use entry::EntryId;

@@ -1,5 +1,4 @@
 use std::collections::HashMap;
-use std::path::PathBuf;
 
 use byname_wire::PrefixHashes;
 
@@ -9,24 +8,10 @@ use crate::flat::labelled::{self, LabelledTable, Labels};
 use crate::flat::line::BulkSaveError;
 use crate::oracle::Oracle;
 use crate::prefix::LongestFirst;
+use crate::temporary::Temporary;
 
 const KEY: NameHashKey = NameHashKey::new([1, 2]);
 const TABLE_KEY: NameHashKey = NameHashKey::new([3, 4]);
-
-/// A file that is removed again.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new(name: &str) -> Self {
-        Temporary(std::env::temp_dir().join(format!("byname-namespaces-{name}-{}.flat", std::process::id())))
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 fn name(uri: &str) -> Name {
     uri.parse().expect("a name")

@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use byname_wire::name::Component;
 use rand::rngs::SmallRng;
@@ -10,23 +9,9 @@ use super::*;
 use crate::flat::labelled::{self, Labels};
 use crate::oracle::Oracle;
 use crate::prefix::LongestFirst;
+use crate::temporary::Temporary;
 
 const KEY: NameHashKey = NameHashKey::new([1, 2]);
-
-/// A file that is removed again.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new(name: &str) -> Self {
-        Temporary(std::env::temp_dir().join(format!("byname-partition-{name}-{}", std::process::id())))
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 fn name(uri: &str) -> Name {
     uri.parse().expect("a name")

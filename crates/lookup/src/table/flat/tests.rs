@@ -1,6 +1,7 @@
 use std::collections::HashMap;
 
 use super::*;
+use crate::temporary::Temporary;
 
 const CHECKED: Unknown = Unknown::Refused { check_bits: 20 };
 
@@ -121,21 +122,6 @@ fn panics_in_callbacks_change_nothing_and_readers_outlive_their_tables() {
         let right = |key: u64| Some(if key == 7 { 77 } else { key as u32 % 4000 });
         let thread = std::thread::spawn(move || (0..3000u64).all(|key| reader.get(key) == right(key)));
         assert!(thread.join().expect("lookups do not panic"));
-    }
-}
-
-/// A file that is removed again.
-struct Temporary(std::path::PathBuf);
-
-impl Temporary {
-    fn new(name: &str) -> Self {
-        Temporary(std::env::temp_dir().join(format!("byname-flat-{name}-{}.table", std::process::id())))
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
     }
 }
 

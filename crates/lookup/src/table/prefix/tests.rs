@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -9,6 +8,7 @@ use super::*;
 use crate::BuildError;
 use crate::file::Place;
 use crate::table::Url;
+use crate::temporary::Temporary;
 
 /// Random keys of few components, so that many are prefixes of others.
 fn keys(count: usize, seed: u64) -> impl Iterator<Item = String> {
@@ -165,20 +165,6 @@ fn urls_of_one_site_share_a_rule_below_their_scheme() {
     assert_eq!(found.map(|found| found.value), Some("blocked"));
     assert_eq!(table.get(Url(UrlScheme::Site, "https://example.org/")), Ok(None));
     assert!(matches!(table.get(Url(UrlScheme::Site, "http://")), Err(KeyError::Url(_))));
-}
-
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new(name: &str) -> Self {
-        Temporary(std::env::temp_dir().join(format!("byname-prefix-{name}-{}.table", std::process::id())))
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
 }
 
 /// Keys in the order that bulk loads want.

@@ -1,29 +1,13 @@
 //! Bulk tables and their files. `tests/prefix_engines` compares the answers under changes with the
 //! oracle's, and checks readers during changes.
 
-use std::path::PathBuf;
-
 use byname_wire::HashFunction;
 
 use super::*;
 use crate::file::Place;
 use crate::memory::Pages;
 use crate::oracle::Oracle;
-
-/// A file that is removed again.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new(name: &str) -> Self {
-        Temporary(std::env::temp_dir().join(format!("byname-bulk-{name}-{}.table", std::process::id())))
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
+use crate::temporary::Temporary;
 
 fn key() -> NameHashKey {
     NameHashKey::with_function(HashFunction::SipHash24, [7, 8])

@@ -1,7 +1,6 @@
 //! Files that are changed in place, against the oracle and against files made anew.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use byname_wire::NameHashKey;
 use rand::rngs::SmallRng;
@@ -11,24 +10,10 @@ use super::*;
 use crate::oracle::Oracle;
 use crate::prefix::PrefixFib;
 use crate::prefix::compact::{BulkLoader, BulkTable, NodeCounter};
+use crate::temporary::Temporary;
 use crate::update::Control;
 
 type Rules = BTreeMap<Name, EntryId>;
-
-/// A file that is removed again.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new(name: &str) -> Self {
-        Temporary(std::env::temp_dir().join(format!("byname-live-{name}-{}.table", std::process::id())))
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 const KEY: NameHashKey = NameHashKey::new([7, 8]);
 

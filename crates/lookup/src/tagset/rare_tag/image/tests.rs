@@ -1,27 +1,11 @@
-use std::path::PathBuf;
-
 use byname_wire::tagset::Descriptor;
 
 use super::*;
 use crate::file::Place;
 use crate::memory::Pages;
 use crate::tagset::{Effort, TagQuery, TagsetFib};
+use crate::temporary::Temporary;
 use crate::update::{Change, Control};
-
-/// A file that is removed again.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new(name: &str) -> Self {
-        Temporary(std::env::temp_dir().join(format!("byname-tags-{name}-{}.table", std::process::id())))
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 /// Sets with narrow and wide nodes, some nested, and the one without tags.
 fn sets(count: u32) -> impl Iterator<Item = (Descriptor, EntryId)> {

@@ -2,6 +2,8 @@
 
 #[path = "fleet/builder.rs"]
 mod builder;
+#[path = "fleet/built_tags.rs"]
+mod built_tags;
 mod common;
 #[path = "fleet/keys.rs"]
 mod keys;

@@ -134,3 +134,111 @@ fn failures_say_what_is_wrong() {
     let (code, _, errors) = run(&router, &format!("send {too_many}"), b"x");
     assert!(code == 1 && errors.contains("at most 32 tags"), "{code} {errors}");
 }
+
+/// `byname` in a folder, without a router.
+fn byname(folder: &Path, arguments: &str) -> common::Done {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments.split(' ')).current_dir(folder);
+    finish(command)
+}
+
+#[test]
+fn sets_of_a_file_lead_where_the_routes_of_their_labels_lead() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let build = |table: &str, lines: &str| {
+        std::fs::write(folder.join("sets.txt"), lines).expect("written");
+        byname(folder, &format!("table build --tags sets.txt {table}"))
+    };
+    let built = build("x.tags", "# two applications\n/classical/concert /up/1\n/jazz /up/2\n/tonight/jazz /up/1\n");
+    assert_eq!((built.code, &*built.stdout), (0, "x.tags: 3 sets of tags, 2 labels\n"), "{}", built.stderr);
+    let shown = byname(folder, "table show x.tags").stdout;
+    assert!(shown.starts_with("sets of tags 3\n") && shown.ends_with("labels       2\n  /up/1\n  /up/2\n"), "{shown}");
+    assert_eq!(byname(folder, "table find x.tags /ninth/concert/classical").stdout, "/up/1\n");
+    assert_eq!(byname(folder, "table find x.tags /jazz/tonight").stdout, "/up/1\n/up/2\n");
+    assert_ne!(byname(folder, "table find x.tags /concert").code, 0);
+    for (lines, part) in [
+        ("/a/b /up/1\n/b/a /up/2\n", "sets.txt, line 2"),
+        ("/32=a /up/1\n", "plain components"),
+        ("/ /up/1\n", "1 to 32 tags"),
+        ("/a\n", "line 1"),
+    ] {
+        let refused = build("y.tags", lines);
+        assert!(refused.code == 1 && refused.stderr.contains(part), "{lines}: {}", refused.stderr);
+    }
+    // Damage, and a file of another kind.
+    let mut bytes = std::fs::read(folder.join("x.tags")).expect("a table");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(folder.join("damaged.tags"), bytes).expect("written");
+    std::fs::write(folder.join("rules.txt"), "/a /up/1\n").expect("written");
+    assert_eq!(byname(folder, "table build rules.txt rules.table").code, 0);
+    for (text, part) in [
+        ("bulk = \"none.tags\"", "No such file"),
+        ("bulk = \"rules.table\"", "a table of kind 1"),
+        ("bulk = \"x.tags\"\nengine = \"trie\"", "only the engine \"rare-tag\""),
+    ] {
+        std::fs::write(folder.join("byname.toml"), format!("[tags]\n{text}\n")).expect("written");
+        let refused = byname(folder, "check byname.toml");
+        assert!(refused.code == 2 && refused.stderr.contains(part), "{text}: {}", refused.stderr);
+    }
+
+    let [one, two] = [Router::start(), Router::start()];
+    let uris = [&one, &two].map(|upstream| format!("udp4://127.0.0.1:{}", upstream.port));
+    let router = Router::start_with(&format!("[tags]\nbulk = {:?}\n", folder.join("x.tags")));
+    assert!(router.log().contains("has 3 sets of tags and 2 labels"), "{}", router.log());
+    let listen = "byname tags listen concert classical --or jazz --or mark --for 60000";
+    let ((_one, mut at_one), (_two, mut at_two)) = (start(&one, listen), start(&two, listen));
+    let send = |tags: &str, payload: &str| {
+        let (code, _, errors) = run(&router, &format!("send {tags}"), format!("{payload}\n").as_bytes());
+        assert_eq!(code, 0, "{errors}");
+    };
+    let heard = |from: &mut BufReader<std::process::ChildStdout>| {
+        let mut line = String::new();
+        from.read_line(&mut line).expect("a line");
+        line.trim_end().to_owned()
+    };
+    send("jazz", "lost: its label has no route");
+    for (label, uri) in ["/up/1", "/up/2"].iter().zip(&uris) {
+        router.ok(&format!("route add {label} {uri}"));
+    }
+    send("classical concert ninth", "for one");
+    send("jazz tonight", "for both");
+    assert_eq!([heard(&mut at_one), heard(&mut at_one)], ["for one", "for both"]);
+    assert_eq!(heard(&mut at_two), "for both");
+    // An application beside the file; and to one of all, that with the largest set.
+    let (_own, mut own) = start(&router, "byname tags listen jazz tonight late --for 60000");
+    send("jazz tonight late", "for all three");
+    send("jazz tonight late --fan-out 1", "for the largest set");
+    assert_eq!([heard(&mut own), heard(&mut own)], ["for all three", "for the largest set"]);
+    assert_eq!([heard(&mut at_one), heard(&mut at_two)], ["for all three", "for all three"]);
+    // A label follows its route.
+    router.ok(&format!("route remove /up/2 {}", uris[1]));
+    router.ok(&format!("route add /up/2 {}", uris[0]));
+    send("jazz", "now for one");
+    assert_eq!(heard(&mut at_one), "now for one");
+
+    // Another file takes its place, and a damaged one does not.
+    assert_eq!(build("y.tags", "/mark /up/3\n/classical /up/2\n").code, 0);
+    let use_table = |table: &str| {
+        let path = router.path("byname.toml");
+        let text = std::fs::read_to_string(&path).expect("the configuration");
+        let (before, _) = text.split_once("[tags]").expect("it has them");
+        std::fs::write(path, format!("{before}[tags]\nbulk = {:?}\n", folder.join(table))).expect("written");
+        router.run("reload")
+    };
+    let refused = use_table("damaged.tags");
+    assert!(refused.code != 0 && refused.stderr.contains("damaged"), "{}{}", refused.stdout, refused.stderr);
+    send("jazz tonight late", "as before");
+    assert_eq!([heard(&mut at_one), heard(&mut own)], ["as before", "as before"]);
+    router.ok(&format!("route add /up/3 {}", uris[1]));
+    let taken = use_table("y.tags");
+    assert!(taken.code == 0 && taken.stdout.contains("tags.bulk"), "{}{}", taken.stdout, taken.stderr);
+    send("mark", "the end for two");
+    send("concert classical", "the end for one");
+    send("jazz tonight late", "the end here");
+    assert_eq!(
+        [heard(&mut at_one), heard(&mut at_two), heard(&mut own)],
+        ["the end for one", "the end for two", "the end here"]
+    );
+}

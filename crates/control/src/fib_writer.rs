@@ -13,8 +13,9 @@ pub mod bulk;
 pub mod flat;
 pub mod partition;
 mod rebuild;
+pub mod tag_bulk;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Display;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use serde::Deserialize;
 use smallvec::SmallVec;
 
 pub use rebuild::{Place, fill};
+use tag_bulk::TagFib;
 
 /// Control half of any prefix engine.
 pub type FibEngine = Engine<Names>;
@@ -243,7 +245,7 @@ pub struct Replica<F: Family = Names> {
 }
 
 /// The replicas of the FIB of names, and the FIB of descriptors.
-pub type Engines = (Vec<Replica>, TagFibEngine);
+pub type Engines = (Vec<Replica>, TagFib);
 
 /// The only writer of a FIB.
 pub struct FibWriter<F: Family = Names> {
@@ -271,6 +273,10 @@ pub struct FibWriter<F: Family = Names> {
     outlived: Vec<Arc<F::Query>>,
     /// The latest change of each rule since engines began to be filled: its new group, or `None` for a removal.
     noted: Option<HashMap<F::Key, Option<EntryId>>>,
+    /// Rules that others follow.
+    watched: HashSet<F::Key>,
+    /// Those that may lead elsewhere since [`FibWriter::take_changed`].
+    changed: HashSet<F::Key>,
     rules: usize,
     failures: u64,
 }
@@ -302,6 +308,8 @@ impl<F: Family> FibWriter<F> {
             replaced: false,
             outlived: Vec::new(),
             noted: None,
+            watched: HashSet::new(),
+            changed: HashSet::new(),
             rules: 0,
             failures: 0,
         }
@@ -345,20 +353,46 @@ impl<F: Family> FibWriter<F> {
             self.clear(key, current);
             return;
         }
-        if current.is_some_and(|group| self.nexthops(group) == nexthops) {
-            return;
+        let is_new = current.is_none();
+        if self.hold(current, nexthops)
+            && let Some(group) = *current
+        {
+            self.rules += usize::from(is_new);
+            self.push(Change::Set(F::key(key), group));
         }
-        let Some(group) = self.intern(nexthops) else {
-            self.failures += 1;
-            tracing::error!("the FIB has no room for one more distinct group of nexthops");
-            return;
-        };
-        self.groups[group.0 as usize].rules += 1;
-        match current.replace(group) {
-            Some(old) => self.release(old),
-            None => self.rules += 1,
+    }
+
+    /// As [`FibWriter::set`], for a rule that the engine has by itself, and that it leads to the group in `current` when this
+    /// returns. Returns whether that is another one than before.
+    pub fn hold(&mut self, current: &mut Option<EntryId>, nexthops: &[F::Nexthop]) -> bool {
+        if current.map_or(&[][..], |group| self.nexthops(group)) == nexthops {
+            return false;
         }
-        self.push(Change::Set(F::key(key), group));
+        let group = if nexthops.is_empty() { None } else { self.intern(nexthops) };
+        match group {
+            Some(group) => self.groups[group.0 as usize].rules += 1,
+            None if nexthops.is_empty() => {}
+            None => {
+                self.failures += 1;
+                tracing::error!("the FIB has no room for one more distinct group of nexthops");
+                return false;
+            }
+        }
+        if let Some(old) = std::mem::replace(current, group) {
+            self.release(old);
+        }
+        true
+    }
+
+    /// From now on, [`FibWriter::take_changed`] tells of rules with these keys, and of no others.
+    pub fn watch(&mut self, keys: impl IntoIterator<Item = F::Key>) {
+        self.watched = keys.into_iter().collect();
+        self.changed.retain(|key| self.watched.contains(key));
+    }
+
+    /// Watched rules that may lead elsewhere since the last call.
+    pub fn take_changed(&mut self) -> impl Iterator<Item = F::Key> + use<F> {
+        std::mem::take(&mut self.changed).into_iter()
     }
 
     /// Removes the rule for `key`.
@@ -397,7 +431,8 @@ impl<F: Family> FibWriter<F> {
         self.publish_groups_of(face)
     }
 
-    fn publish_groups_of(&self, face: FaceId) -> usize {
+    fn publish_groups_of(&mut self, face: FaceId) -> usize {
+        self.changed.extend(self.watched.iter().cloned());
         let ids = self.groups_of(face);
         ids.iter().for_each(|id| self.publish(*id, self.nexthops(*id)));
         ids.len()
@@ -438,11 +473,11 @@ impl<F: Family> FibWriter<F> {
     /// otherwise by a later commit.
     pub fn commit(&mut self) {
         self.free_outlived();
-        if self.pending.is_empty() {
+        if self.pending.is_empty() && self.retired.is_empty() {
             return;
         }
         let changes = std::mem::take(&mut self.pending);
-        if self.apply(&changes).is_err() {
+        if !changes.is_empty() && self.apply(&changes).is_err() {
             // Freeing removed entries may make the room that is missing.
             self.reclaim();
             for change in &changes {
@@ -569,6 +604,10 @@ impl<F: Family> FibWriter<F> {
             };
             noted.insert(key.clone(), group);
         }
+        let (Change::Set(key, _) | Change::Remove(key)) = &change;
+        if self.watched.contains(key) {
+            self.changed.insert(key.clone());
+        }
         self.pending.push(change);
         if self.pending.len() >= BATCH_MAX {
             self.commit();
@@ -632,6 +671,44 @@ mod tests {
         fib.set(names[1].as_ref(), &mut groups[1], &nexthops(&[259]));
         assert_eq!(groups[1], Some(id), "ids are used again");
         assert_eq!(fib.failures(), 0);
+    }
+
+    #[test]
+    fn watched_rules_are_told_when_they_may_lead_elsewhere() {
+        let mut fib = writer();
+        let names: Vec<Name> = ["/a", "/b"].map(|n| n.parse().expect("a name")).into();
+        let (mut a, mut b) = (None, None);
+        fib.watch([names[0].clone()]);
+        let told = |fib: &mut FibWriter| fib.take_changed().collect::<Vec<_>>();
+        fib.set(names[0].as_ref(), &mut a, &nexthops(&[256, 257]));
+        fib.set(names[1].as_ref(), &mut b, &nexthops(&[256]));
+        assert_eq!((told(&mut fib), told(&mut fib)), (vec![names[0].clone()], vec![]));
+        fib.set(names[0].as_ref(), &mut a, &nexthops(&[256, 257]));
+        assert_eq!(told(&mut fib), [], "nothing has changed");
+        fib.suspend_face(FaceId(256));
+        assert_eq!(told(&mut fib), [names[0].clone()]);
+        fib.resume_face(FaceId(256));
+        fib.clear(names[0].as_ref(), &mut a);
+        assert_eq!(told(&mut fib), [names[0].clone()]);
+        fib.watch([]);
+        fib.set(names[0].as_ref(), &mut a, &nexthops(&[256]));
+        assert_eq!(told(&mut fib), []);
+    }
+
+    #[test]
+    fn groups_that_are_held_without_a_rule_are_freed_too() {
+        let mut fib = writer();
+        let mut held = None;
+        assert!(!fib.hold(&mut held, &[]) && fib.hold(&mut held, &nexthops(&[256])));
+        let first = held.expect("held");
+        assert!(!fib.hold(&mut held, &nexthops(&[256])) && fib.hold(&mut held, &nexthops(&[257])));
+        assert_eq!(*fib.tables().group(held.expect("held")).expect("set").nexthops, nexthops(&[257]));
+        assert!(fib.tables().group(first).is_some(), "a worker may still find it");
+        fib.commit();
+        assert!(fib.tables().group(first).is_none());
+        assert!(fib.hold(&mut held, &[]) && held.is_none());
+        fib.commit();
+        assert_eq!((fib.len(), fib.failures(), fib.tables().group(first).is_none()), (0, 0, true));
     }
 
     #[test]

@@ -29,6 +29,7 @@ use thiserror::Error;
 
 use self::door::Guests;
 pub use self::door::{Door, GUESTS, TellAnswer, guest_face};
+use crate::fib_writer::tag_bulk::TagFib;
 use crate::fib_writer::{Engines, FibWriter};
 use crate::metrics;
 use crate::mgmt::audit::Audit;
@@ -291,20 +292,20 @@ impl Snapshots {
 pub fn start(
     config: ControlConfig,
     forwarder: Forwarder,
-    (replicas, tag_engine): Engines,
+    (replicas, TagFib { engine, labels }): Engines,
     tables: Arc<Tables>,
 ) -> std::io::Result<ControlHandle> {
     let (requests, receiver) = bounded(REQUESTS_MAX);
     let (owner, owned) = bounded(0);
     let clock = Clock { start: Instant::now() };
     let now = clock.now();
-    let tag_fib = FibWriter::new(tag_engine, Arc::clone(&tables));
+    let tag_fib = FibWriter::new(engine, Arc::clone(&tables));
     let mut management = Management::new(
         forwarder.handle,
         config.authorizer,
         config.routes_max,
         FibWriter::replicated(replicas, tables),
-        TagRouting::new(tag_fib, config.tag_limits, now.unix_ms),
+        TagRouting::new(tag_fib, config.tag_limits, now.unix_ms).with_labels(labels),
         config.strategies,
         now,
     );

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use byname_control::config::Readvertise;
-use byname_control::fib_writer::{Engines, Replica};
+use byname_control::fib_writer::{Engines, Replica, TagFibEngine};
 use byname_control::mgmt::audit::Audit;
 use byname_control::mgmt::reload::RouteChange;
 use byname_control::mgmt::tlv::{
@@ -83,7 +83,8 @@ impl Router {
             notices: running.notices,
         };
         let replica = Replica { engine: Box::new(engine), node: None };
-        let engines: Engines = (vec![replica], Box::new(TagsetOracle::new()));
+        let tag_engine: TagFibEngine = Box::new(TagsetOracle::new());
+        let engines: Engines = (vec![replica], tag_engine.into());
         let control = service::start(config, forwarder, engines, tables).expect("a thread");
         Router { control: Some(control), handle, thread: Some(running.thread), socket, _folder: folder }
     }

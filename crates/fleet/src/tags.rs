@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use byname_wire::name::component_type;
 use byname_wire::tagset::TAGS_MAX;
-use byname_wire::{Component, Descriptor, Name};
+use byname_wire::{Component, Descriptor, Name, NameRef};
 use thiserror::Error;
 
 /// Longest tag, in bytes.
@@ -66,6 +66,24 @@ impl TagSet {
         }
     }
 
+    /// The set whose tags are the components of a name, in any order.
+    ///
+    /// # Errors
+    /// As [`TagSet::new`], and for components that are no text or have a type of their own.
+    pub fn of_components(name: NameRef<'_>) -> Result<Self, BadTags> {
+        let tag = |component: Component<'_>| match component.typ {
+            component_type::GENERIC => String::from_utf8(component.value.to_vec()).ok(),
+            _ => None,
+        };
+        let tags: Option<Vec<String>> = name.components().map(tag).collect();
+        TagSet::new(tags.ok_or(BadTags::Spelling)?)
+    }
+
+    /// A name whose components are the tags, in their order.
+    pub fn to_name(&self) -> Name {
+        Name::from_components(self.tags().map(|tag| Component::generic(tag.as_bytes())))
+    }
+
     /// The tags, in their order.
     pub fn tags(&self) -> impl Iterator<Item = &str> {
         self.tags.iter().map(String::as_str)
@@ -92,12 +110,7 @@ impl FromStr for TagSet {
             return Err(BadTags::Long(uri.len()));
         }
         let name: Name = uri.parse().map_err(|_| BadTags::Spelling)?;
-        let tag = |component: Component<'_>| match component.typ {
-            component_type::GENERIC => String::from_utf8(component.value.to_vec()).ok(),
-            _ => None,
-        };
-        let tags: Option<Vec<String>> = name.as_ref().components().map(tag).collect();
-        let set = TagSet::new(tags.ok_or(BadTags::Spelling)?)?;
+        let set = TagSet::of_components(name.as_ref())?;
         if set.to_string() == uri { Ok(set) } else { Err(BadTags::Spelling) }
     }
 }

@@ -16,7 +16,9 @@ use crate::label::Label;
 use crate::table::content::State;
 use crate::table::{Digest, Rows};
 
-pub use built::{BuilderReport, BuiltHead, CHECK_BITS_MAX, FlatNames, FromBefore, RowCheck, TableForm, flat_name};
+pub use built::{
+    BuilderReport, BuiltHead, CHECK_BITS_MAX, FlatNames, FromBefore, RowCheck, TableForm, flat_name, tag_set,
+};
 
 /// Longest value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 64 << 10;
@@ -212,6 +214,8 @@ pub enum TableKind {
     Built,
     /// The key is the TLV-VALUE of a name of one component, which is a flat name. A builder makes a file of them.
     Flat,
+    /// The key is the TLV-VALUE of a name whose components are a set of tags, in their order. A builder makes a file of them.
+    Tags,
 }
 
 /// `want/tables/TABLE/head`.

@@ -9,6 +9,8 @@
 //! - An agent that says that it has added a revision has all routes that the oracle has for it, and uses no others of their
 //!   prefixes.
 //! - A prefix that has routes in all of these revisions always has a route in the router.
+//! - Files that builders have made of tables, of prefixes and of tags, come late, and with them the routes of groups. A router uses those of one
+//!   revision.
 //! - A table is changed by deltas and loaded again, deltas become manifests, and chunks come late or never. The oracle knows
 //!   which rows each state of the table has.
 //! - An agent removes routes of the fleet only, and before the grace period is over only those that are not wanted in the last
@@ -26,7 +28,10 @@ use byname_fleet::label::Label;
 use byname_fleet::table::content::Content;
 use byname_fleet::table::delta::{Delta, RowChange};
 use byname_fleet::table::{Digest, Rows};
-use byname_fleet::value::{Down, Group, Head, Link, Nexthop, Route, Settled, TableHead, TableKind, TagRoute, Value};
+use byname_fleet::value::{
+    BuiltHead, Down, Group, Head, Link, Nexthop, Route, Settled, TableHead, TableKind, TagRoute, Value,
+};
+use byname_lookup::file::secret::{SECRET_BYTES, Secret};
 use byname_wire::{Descriptor, Name};
 use oracle::{Keys, Table};
 use rand::rngs::SmallRng;
@@ -154,6 +159,8 @@ struct Node {
     routes: BTreeMap<(Name, Arc<str>), Attributes>,
     /// Names in `routes` that stand for tags.
     tags: BTreeMap<Name, Descriptor>,
+    /// Names of files of tables that the router uses.
+    files: BTreeSet<String>,
     under_way: VecDeque<(Ticket, Change)>,
     /// Next revision that the watch brings. `None`: there is no connection to etcd.
     watch: Option<usize>,
@@ -177,6 +184,7 @@ struct Fleet {
     reread: usize,
     settled_removals: usize,
     fetched: usize,
+    brought: usize,
     lost_deltas: usize,
 }
 
@@ -188,6 +196,7 @@ impl Fleet {
             connected: false,
             routes: BTreeMap::new(),
             tags: BTreeMap::new(),
+            files: BTreeSet::new(),
             under_way: VecDeque::new(),
             watch: None,
             base: 0,
@@ -214,6 +223,7 @@ impl Fleet {
             reread: 0,
             settled_removals: 0,
             fetched: 0,
+            brought: 0,
             lost_deltas: 0,
         }
     }
@@ -266,6 +276,11 @@ impl Fleet {
             let rows = if fails { Err("nobody answers".to_owned()) } else { Ok(manifests[&wanted.manifest].clone()) };
             node.agent.table(now, wanted, rows);
             self.fetched += usize::from(!fails);
+        }
+        if let Some(file) = node.agent.wanted_files().first().filter(|_| node.alive) {
+            let result = if fails { Err("nobody answers".to_owned()) } else { Ok(()) };
+            node.agent.file(now, file, result);
+            self.brought += usize::from(!fails);
         }
     }
 
@@ -331,6 +346,26 @@ impl Fleet {
         self.etcd.write(changes.into_iter().collect());
     }
 
+    /// A builder has made a file of a table, or the table is dropped.
+    fn write_file(&mut self) {
+        let (table, kind) = [("wishes", TableKind::Tags), ("world", TableKind::Built)][self.pick(2)];
+        let head = BuiltHead {
+            kind,
+            flat: None,
+            epoch: 1,
+            sequence: 1,
+            state: Digest::of(b"state"),
+            blocks: Digest::of(&[self.pick(4) as u8]),
+            patch: None,
+            bytes: 1,
+            rows: 1,
+            secret: Secret::new([0; SECRET_BYTES]),
+        };
+        let head = (self.pick(3) > 0).then(|| head.encode());
+        let by = Head { format: 1, by: String::new() }.encode();
+        self.etcd.write(vec![(Key::Built(label(table)), head), (Key::Head, Some(by))]);
+    }
+
     /// The writer settles the intent if all live nodes have added it.
     fn settle(&mut self) {
         let Some(head) = self.etcd.head() else { return };
@@ -343,6 +378,7 @@ impl Fleet {
         self.now += self.rng.random_range(0..400);
         let which = self.pick(3);
         match self.pick(60) {
+            0 if self.pick(6) == 0 => self.write_file(),
             0 => self.write(),
             1 => self.write_table(),
             2..=5 => self.settle(),
@@ -475,7 +511,12 @@ impl Fleet {
 }
 
 fn agent(name: &str) -> Agent {
-    Agent::new(Options { grace_ms: GRACE_MS, in_flight_max: 4, ..Options::new(space(), label(name)) })
+    Agent::new(Options {
+        grace_ms: GRACE_MS,
+        in_flight_max: 4,
+        takes_files: true,
+        ..Options::new(space(), label(name))
+    })
 }
 
 fn make(node: &mut Node, change: &Change) {
@@ -488,6 +529,7 @@ fn make(node: &mut Node, change: &Change) {
             node.tags.insert(name.clone(), Descriptor::clone(tags));
             node.routes.insert((name, uri.clone()), TOLD);
         }
+        Change::UseFiles { files, .. } => node.files = files.iter().map(|file| file.name.clone()).collect(),
         change => {
             let Some((prefix, uri)) = removed(change) else { return };
             assert!(node.routes.remove(&(prefix.clone(), uri.clone())).is_some(), "{prefix} {uri} is not the fleet's");
@@ -505,7 +547,8 @@ fn removed(change: &Change) -> Option<(Name, Arc<str>)> {
 }
 
 fn check(node: &mut Node, etcd: &Etcd, seed: u64) {
-    let has: Table = node.routes.iter().map(|((prefix, uri), of)| (prefix.clone(), uri.clone(), of.cost)).collect();
+    let mut has: Table = node.routes.iter().map(|((prefix, uri), of)| (prefix.clone(), uri.clone(), of.cost)).collect();
+    has.extend(node.files.iter().map(|file| (oracle::name_of_file(file), "".into(), 0)));
     let report = node.agent.report();
     let context = format!("seed {seed}, node {}, {report:?}", node.name);
     if node.connected && report.applied > node.base && report.applied == report.seen {
@@ -556,7 +599,7 @@ fn has_failed(keys: &Keys, node: &str, uri: &str) -> bool {
 #[test]
 fn no_node_ever_has_rules_of_no_revision() {
     let (mut applied, mut held, mut reread, mut settled) = (0, 0, 0, 0);
-    let (mut fetched, mut lost) = (0, 0);
+    let (mut fetched, mut lost, mut brought) = (0, 0, 0);
     for seed in 0..60 {
         let mut fleet = Fleet::new(seed);
         fleet.begin();
@@ -598,10 +641,11 @@ fn no_node_ever_has_rules_of_no_revision() {
         settled += fleet.settled_removals;
         fetched += fleet.fetched;
         lost += fleet.lost_deltas;
+        brought += fleet.brought;
     }
     // The faults happened, and agents reached the intent in between.
     assert!(applied > 1_000 && held > 1_000 && reread > 200 && settled > 50, "{applied} {held} {reread} {settled}");
-    assert!(fetched > 500 && lost > 20, "{fetched} {lost}");
+    assert!(fetched > 500 && lost > 20 && brought > 300, "{fetched} {lost} {brought}");
 }
 
 /// Keys and values that somebody has damaged: an agent changes nothing while there is one, does not keep more than it may, and

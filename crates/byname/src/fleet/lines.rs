@@ -45,7 +45,7 @@ impl Lines {
                 (Some(value), _) => value,
                 (None, route) => {
                     let route = route.unwrap_or_default();
-                    check.row(name.value(), &route)?;
+                    check.row(&form.key(name.as_ref())?, &route)?;
                     let value = sorter.value(&route)?;
                     if spellings.len() == SPELLINGS_MAX {
                         spellings.clear();
@@ -57,7 +57,7 @@ impl Lines {
             if form.kind == TableKind::Flat {
                 byname_fleet::value::flat_name(name.value())?;
             }
-            Ok(sorter.push(name.value(), value, number)?)
+            Ok(sorter.push(&form.key(name.as_ref())?, value, number)?)
         });
         read.map_err(|error| match error.downcast_ref::<SortError>() {
             Some(SortError::Folder { .. }) => Failure::new(exit::FAILED, format!("{:#}", error.root_cause())),
@@ -190,6 +190,11 @@ mod tests {
         let flat = TableForm { kind: TableKind::Flat, flat: Some(flat) };
         assert_eq!(read("/a/b west\n/c west\n", &built).expect("good").len(), 2);
         assert_eq!(read("/a west\n/c west\n", &flat).expect("good").len(), 2);
+        let tags = TableForm { kind: TableKind::Tags, flat: None };
+        let good = read("/concert/classical west\n/jazz west\n", &tags).expect("good");
+        let keys: Vec<String> =
+            good.iter().map(|(key, _)| byname_fleet::value::row_prefix(key).expect("a name").to_string()).collect();
+        assert_eq!(keys, ["/jazz", "/classical/concert"], "sorted as names are");
         for (text, form, part) in [
             (
                 "/a west\n/b west --capture\n",
@@ -197,6 +202,9 @@ mod tests {
                 "line 2: a row of the table cannot be read: rules of a built table",
             ),
             ("/a west\n/b/c west\n", &flat, "line 2: a row of the table cannot be read: a flat name is one component"),
+            ("/a/b west\n/b/a west\n", &tags, "line 2: another line has the same prefix"),
+            ("/a west\n/32=b west\n", &tags, "line 2: a row of the table cannot be read: the tags are not"),
+            ("/ west\n", &tags, "line 1: a row of the table cannot be read: a set has 1 to 32 tags"),
             ("/a west\n/ east\n", &flat, "line 2: a row of the table cannot be read: a flat name is one component"),
         ] {
             let error = read(text, form).expect_err(text);

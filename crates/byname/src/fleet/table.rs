@@ -32,6 +32,7 @@ Examples:
   byname fleet table load world rules.txt     lines such as: /example/video west
   byname fleet table load world rules.txt --built   one file, which `byname builder` makes: routers have no names
   byname fleet table load objects names.txt --flat /objects   lines such as: /report.pdf west
+  byname fleet table load wishes sets.txt --tags   lines such as: /concert/classical west
   byname fleet table add world /example/radio west
   byname fleet table remove world /example/video /example/radio
   byname fleet table show world > rules.txt
@@ -48,7 +49,8 @@ pub enum TableCommand {
         /// Name of the table
         #[arg(value_parser = parse_label)]
         table: Label,
-        /// The rules, or - for standard input: on each line a prefix and a group, and perhaps --no-inherit or --capture
+        /// The rules, or - for standard input: on each line a prefix (with --tags: a set of tags) and a group, and perhaps
+        /// --no-inherit or --capture
         file: PathBuf,
         /// Let `byname builder` make one file of all rules, which routers use without the names; a fleet has one such table
         #[arg(long)]
@@ -57,6 +59,9 @@ pub enum TableCommand {
         /// tables
         #[arg(long, value_name = "PREFIX", value_parser = parse_name, conflicts_with = "built")]
         flat: Option<Name>,
+        /// As --built, for sets of tags, which the lines write as /TAG/TAG in any order; a fleet has one such table
+        #[arg(long, conflicts_with_all = ["built", "flat"])]
+        tags: bool,
         /// Bits of the checksum of each flat name: an unknown name passes as known with odds of 2^-BITS; with 0, always
         #[arg(long, value_name = "BITS", default_value_t = 8, requires = "flat",
             value_parser = clap::value_parser!(u32).range(0..=16))]
@@ -65,7 +70,7 @@ pub enum TableCommand {
         #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u32).range(16..=65_536))]
         memory_max: u32,
     },
-    /// Add a rule to a table, or change it
+    /// Add a rule to a table, or change it. For a table of tags, a prefix is a set of tags: /TAG/TAG
     Add {
         /// Name of the table
         #[arg(value_parser = parse_label)]
@@ -137,8 +142,9 @@ impl TableCommand {
             TableCommand::List => return Ok(Ready::List),
             TableCommand::Show { table } => return Ok(Ready::Show(table)),
             TableCommand::Drop { table } => TableWrite::Drop(table),
-            TableCommand::Load { table, file, built, flat, check, memory_max } => {
+            TableCommand::Load { table, file, built, flat, tags, check, memory_max } => {
                 let form = match (built, flat) {
+                    (false, None) if tags => TableForm { kind: TableKind::Tags, flat: None },
                     (false, None) => TableForm::routes(),
                     (true, _) => TableForm { kind: TableKind::Built, flat: None },
                     (false, Some(prefix)) => {
@@ -178,7 +184,11 @@ impl TableWrite {
             TableWrite::Load(table, form, lines) => {
                 let count = lines.len();
                 let changed = lines.load(writer, store, &table, &form).await?;
-                let what = if form.kind == TableKind::Flat { "names" } else { "rules" };
+                let what = match form.kind {
+                    TableKind::Flat => "names",
+                    TableKind::Tags => "sets of tags",
+                    TableKind::Routes | TableKind::Built => "rules",
+                };
                 (format!("table {table}: {count} {what}"), changed)
             }
             TableWrite::Change(table, changes) => {
@@ -260,7 +270,11 @@ pub async fn list(etcd: &Etcd, space: &Space) -> anyhow::Result<u8> {
 
 /// What is built of a table, after the rest of its line.
 fn about_file(head: &TableHead, built: Option<&BuiltHead>) -> String {
-    let of = head.flat.as_ref().map_or_else(String::new, |flat| format!("; flat names below {}", flat.prefix));
+    let of = match &head.flat {
+        Some(flat) => format!("; flat names below {}", flat.prefix),
+        None if head.kind == TableKind::Tags => "; sets of tags".to_owned(),
+        None => String::new(),
+    };
     match built {
         _ if head.kind == TableKind::Routes => String::new(),
         None => format!("{of}; not built yet: see `byname builder`"),

@@ -158,6 +158,7 @@ fn look_at_files(config: &Config, findings: &mut Vec<Finding>) {
         findings.extend(machine::obstacle(&path, true).map(|it| tell(it, "state.file", &path)));
     }
     findings.extend(config.bulk_findings());
+    findings.extend(config.tag_table_findings());
     findings.extend(config.flat_findings());
     findings.extend(config.partition_findings());
     if let Err(error) = EnvFilter::try_new(config.log.filter()) {

@@ -496,15 +496,15 @@ fn data_plane(config: &Config) -> anyhow::Result<(Engines, Arc<Tables>, Workers,
         Ok(Replica { engine, node })
     };
     let replicas = placement.replicas().into_iter().map(build).collect::<anyhow::Result<Vec<_>>>()?;
-    let tag_engine = config.tags.build_engine(secrets.tags).context("the descriptors' FIB")?;
+    let tag_fib = config.build_tag_fib(secrets.tags).context("the descriptors' FIB")?;
     let tables = Arc::new(Tables::replicated(replicas.iter().map(|replica| replica.engine.query()).collect()));
-    tables.replace_tag_fib(tag_engine.query());
+    tables.replace_tag_fib(tag_fib.engine.query());
     let workers = config.workers(key, word(4) as u32, &placement, |number| {
         let seed = word(2).wrapping_add(number as u64);
         Worker::try_new(config.worker(number), key, Arc::clone(&tables), seed)
     });
     let workers = workers.map_err(no_room_for_table)?;
-    Ok(((replicas, tag_engine), tables, workers, secrets))
+    Ok(((replicas, tag_fib), tables, workers, secrets))
 }
 
 fn no_room_for_table(NoMemory { table, bytes }: NoMemory) -> anyhow::Error {

@@ -1,6 +1,7 @@
-//! `byname table`: files of rules that the router maps at its start (`[tables] bulk`).
+//! `byname table`: files of rules that the router maps at its start (`[tables] bulk`), and of sets of tags (`[tags] bulk`).
 
 pub mod rules;
+mod tags;
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -33,11 +34,11 @@ pub struct TableArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a table from a text file of rules: lines with a name and a label
+    /// Make a table from a text file of rules: lines with a name and a label, or with tags and a label
     Build(BuildArgs),
     /// Check a table, and show what it has
     Show(ShowArgs),
-    /// Look up a name in a table
+    /// Look up a name in a table, or all sets that are among these tags
     Find(FindArgs),
 }
 
@@ -52,6 +53,9 @@ struct BuildArgs {
     /// Sort the rules first, which takes memory for all of them; otherwise they must be in NDN's canonical order
     #[arg(long)]
     sort: bool,
+    /// The lines have sets of tags, whose order does not matter: /TAG/TAG LABEL
+    #[arg(long, conflicts_with_all = ["sort", "hash"])]
+    tags: bool,
     /// Hash function for names; the router uses the table's
     #[arg(long, value_enum, value_name = "FUNCTION", default_value = "siphash13", conflicts_with = "key_of")]
     hash: Hash,
@@ -73,7 +77,7 @@ struct FindArgs {
     /// The table
     #[arg(value_name = "TABLE")]
     table: PathBuf,
-    /// The name
+    /// The name; or tags, as a packet has them: /TAG/TAG
     #[arg(value_name = "NAME", value_parser = parse_name)]
     name: Name,
 }
@@ -102,8 +106,11 @@ impl From<Hash> for HashFunction {
 /// Carries out a command about tables.
 pub fn run(args: TableArgs) -> anyhow::Result<u8> {
     match args.command {
+        Command::Build(args) if args.tags => tags::build(&args.rules, &args.table, args.key_of.as_deref()),
         Command::Build(args) => build(&args),
+        Command::Show(args) if tags::are_in(&args.table) => tags::show(&args.table),
         Command::Show(args) => show(&args.table),
+        Command::Find(args) if tags::are_in(&args.table) => tags::find(&args.table, &args.name),
         Command::Find(args) => find(&args.table, &args.name),
     }
 }

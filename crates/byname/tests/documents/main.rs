@@ -76,6 +76,8 @@ impl Stage {
         std::fs::write(router.path("network.txt"), "geneva lugano\nlugano zurich\n").expect("write network.txt");
         let rules = "/com/example /upstream/1\n/net/example/video /upstream/2\n";
         std::fs::write(router.path("rules.txt"), rules).expect("write rules.txt");
+        let sets = "/classical/concert /upstream/1\n/jazz /upstream/2\n";
+        std::fs::write(router.path("sets.txt"), sets).expect("write sets.txt");
         let names = "report.pdf /upstream/1\nsong.ogg /upstream/2\n";
         std::fs::write(router.path("names.txt"), names).expect("write names.txt");
         std::fs::write(router.path("changes.txt"), "a.pdf /upstream/1\nb.pdf -\n").expect("write changes.txt");

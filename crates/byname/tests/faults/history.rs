@@ -370,6 +370,10 @@ mod tests {
         finds("is of no revision", |history| history.samples.push(sample(320, &[(A, 7)])));
         finds("is of no revision", |history| history.samples.push(sample(450, &[(A, 1), (B, 2)])));
         finds("is of no revision", |history| history.samples.push(sample(250, &[(A, 1), (B, 2)])));
+        let mut tagged = sample(450, &[(B, 2)]);
+        let tags = byname_wire::Descriptor::of(["x"]).expect("one tag");
+        tagged.routes.insert((oracle::name_of(&tags), B.into(), 0));
+        finds("is of no revision", |history| history.samples.push(tagged));
         finds("has lost its last route", |history| history.samples.push(sample(320, &[])));
         finds("reported as applied, but", |history| history.samples.push(sample(450, &[(B, 2 + LEFT_COST)])));
         // Answers of another revision, and none.

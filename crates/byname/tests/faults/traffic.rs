@@ -12,7 +12,7 @@ use std::time::Duration;
 use byname_client::Link;
 use byname_client::management::dataset;
 use byname_client::transport::Environment;
-use byname_mgmt::{FaceStatus, RibEntry, decode_list, origin};
+use byname_mgmt::{FaceStatus, RibEntry, TagsEntry, decode_list, origin};
 use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
 use byname_wire::tlv::element_len;
@@ -20,7 +20,7 @@ use byname_wire::{Component, Data, Interest, LpPacket, Name};
 
 use crate::Shared;
 use crate::history::{Answer, Ping, Sample};
-use crate::oracle::Table;
+use crate::oracle::{self, Table};
 
 /// After so long, an Interest counts as not answered.
 const LIFETIME: Duration = Duration::from_secs(4);
@@ -108,7 +108,7 @@ fn exchange(stream: &mut Option<UnixStream>, path: &Path, name: &Name) -> std::i
     }
 }
 
-/// Looks at the fleet's routes of a router, again and again.
+/// Looks at the fleet's routes and tags of a router, again and again.
 pub fn look(shared: &Arc<Shared>, node: usize, transport: String) -> thread::JoinHandle<()> {
     let shared = shared.clone();
     thread::spawn(move || {
@@ -127,7 +127,7 @@ pub fn look(shared: &Arc<Shared>, node: usize, transport: String) -> thread::Joi
     })
 }
 
-/// The fleet's routes. `None`: the router is away.
+/// The fleet's routes, and all tags: nobody else tells any. `None`: the router is away.
 fn routes(link: &mut Option<Link>, transport: &str) -> Option<Table> {
     let link = match link {
         Some(link) => link,
@@ -136,7 +136,8 @@ fn routes(link: &mut Option<Link>, transport: &str) -> Option<Table> {
             link.insert(Link::connect(&candidates).ok()?)
         }
     };
-    // Routes first: faces of them are there then.
+    // Faces come last: those of routes and tags are there then.
+    let tags: Vec<TagsEntry> = decode_list(&dataset(link, "tags", "list", None).ok()?).expect("sets of tags");
     let rib: Vec<RibEntry> = decode_list(&dataset(link, "rib", "list", None).ok()?).expect("routes");
     let faces: Vec<FaceStatus> = decode_list(&dataset(link, "faces", "list", None).ok()?).expect("faces");
     let mut table = Table::new();
@@ -145,6 +146,10 @@ fn routes(link: &mut Option<Link>, transport: &str) -> Option<Table> {
             let face = faces.iter().find(|face| face.face_id == route.face_id)?;
             table.insert((entry.name.clone(), face.uri.as_str().into(), route.cost));
         }
+    }
+    for entry in tags {
+        let face = faces.iter().find(|face| face.face_id == entry.face_id)?;
+        table.insert((oracle::name_of(&entry.descriptor), face.uri.as_str().into(), 0));
     }
     Some(table)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use byname_fleet::etcd::{Connection, Endpoints, EtcdError};
 use byname_fleet::key::{Key, Space};
 use byname_fleet::label::Label;
-use byname_fleet::value::{Down, Group, Link, Nexthop, Route, Value};
+use byname_fleet::value::{Down, Group, Link, Nexthop, Route, TagRoute, Value};
 use byname_fleet::writer::{Write, WriteError, Writer, nodes};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -25,7 +25,7 @@ const SETTLE: Duration = Duration::from_millis(1_500);
 const WAIT: Duration = Duration::from_secs(30);
 /// No writer ends without a word before so many changes: nobody can write until its lease has ended.
 const CHANGES: u32 = 30;
-/// Prefixes and groups that change without traffic.
+/// Prefixes, sets of tags and groups that change without traffic.
 const OTHERS: usize = 5;
 
 fn label(text: &str) -> Label {
@@ -65,7 +65,13 @@ fn others(rng: &mut SmallRng) -> (Key, Option<Vec<u8>>) {
     let node = NODES[rng.random_range(0..3)];
     let number = rng.random_range(0..OTHERS);
     let prefix = || format!("/other/{number}").parse().expect("a name");
-    match rng.random_range(0..8) {
+    let tags = || Key::Tags(["/a", "/b", "/a/b", "/c/d", "/a/c/d"][number].parse().expect("a set"));
+    match rng.random_range(0..11) {
+        8 | 9 => {
+            let group = label(&format!("g{}", rng.random_range(0..2)));
+            (tags(), Some(TagRoute { group }.encode()))
+        }
+        10 => (tags(), None),
         0 | 1 => {
             let route = Route { group: label(&format!("g{}", rng.random_range(0..2))), inherit: true, capture: false };
             (Key::Route(prefix()), Some(route.encode()))

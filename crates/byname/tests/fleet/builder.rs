@@ -5,13 +5,13 @@ use std::path::Path;
 use super::*;
 
 /// `byname builder` at a router.
-struct Builder {
+pub struct Builder {
     process: Child,
     log: PathBuf,
 }
 
 impl Builder {
-    fn start(etcd: &Etcd, router: &Router, folder: &str) -> Builder {
+    pub fn start(etcd: &Etcd, router: &Router, folder: &str) -> Builder {
         let log = router.path(&format!("{folder}.log"));
         let file = File::options().create(true).append(true).open(&log).expect("log");
         let process = Command::new(PROGRAM)
@@ -28,7 +28,7 @@ impl Builder {
         Builder { process, log }
     }
 
-    fn log(&self) -> String {
+    pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 }
@@ -41,16 +41,16 @@ impl Drop for Builder {
 }
 
 /// Two routers with their agents. The second one fetches through the first.
-struct Pair {
-    etcd: Etcd,
-    routers: Vec<Router>,
-    agents: Vec<Agent>,
+pub struct Pair {
+    pub etcd: Etcd,
+    pub routers: Vec<Router>,
+    pub agents: Vec<Agent>,
 }
 
-const PAIR: [&str; 2] = ["r1", "r2"];
+pub const PAIR: [&str; 2] = ["r1", "r2"];
 
 impl Pair {
-    fn start(configuration: &str) -> Option<Pair> {
+    pub fn start(configuration: &str) -> Option<Pair> {
         let etcd = Etcd::start()?;
         let configuration = format!("{configuration}[fleet]\ntables = \"tables/fleet.toml\"\n");
         let routers: Vec<Router> = PAIR.iter().map(|_| Router::start_with(&configuration)).collect();
@@ -66,7 +66,7 @@ impl Pair {
         Some(Pair { etcd, routers, agents })
     }
 
-    fn load(&self, rules: &str, options: &str) -> String {
+    pub fn load(&self, rules: &str, options: &str) -> String {
         let file = self.etcd.file(rules);
         self.etcd.fleet(&format!("--patience 40 table load {options} {}", file.display()))
     }
@@ -80,7 +80,7 @@ impl Pair {
     }
 
     /// Files of tables at a router.
-    fn files(&self, router: usize) -> Vec<String> {
+    pub fn files(&self, router: usize) -> Vec<String> {
         let all = std::fs::read_dir(self.routers[router].path("tables")).expect("a folder");
         let names = all.map(|entry| entry.expect("a file").file_name().to_string_lossy().into_owned());
         let mut names: Vec<String> = names.filter(|name| !name.starts_with("fleet.toml")).collect();
@@ -88,7 +88,7 @@ impl Pair {
         names
     }
 
-    fn fetched(&self, node: &str) -> u64 {
+    pub fn fetched(&self, node: &str) -> u64 {
         self.etcd.node(node).and_then(|node| node["chunks_fetched"].as_u64()).unwrap_or(0)
     }
 
@@ -98,7 +98,7 @@ impl Pair {
     }
 }
 
-fn agent(etcd: &Etcd, router: &Router, node: &str) -> Agent {
+pub fn agent(etcd: &Etcd, router: &Router, node: &str) -> Agent {
     let settings = router.path("tables/fleet.toml").display().to_string();
     Agent::start_with(etcd, router, node, &["--tables", &settings])
 }

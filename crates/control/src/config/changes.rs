@@ -267,7 +267,7 @@ fn of_routing(notes: &mut Notes<'_>, old: &Routing, new: &Routing, applicable: &
 fn of_tags(notes: &mut Notes<'_>, old: &Tags, new: &Tags, applicable: &mut Tags) {
     compare!(notes, "tags.", (old, new, applicable), Tags {
         descriptors_max => None, descriptors_per_face_max => None, descriptors_per_neighbor_max => None,
-        aggregate => None, engine => None, steps_max => None,
+        aggregate => None, engine => None, bulk => None, steps_max => None,
         graph => None, node => None, key_name => None, key_file => None, allow_unsigned_neighbors => None,
     } and trees neighbors);
     if old.trees != new.trees || old.neighbors != new.neighbors {

@@ -1,7 +1,7 @@
 //! `[fleet]`: tables and rules that the agent of a fleet brings, in a small file of its own.
 //!
 //! The agent writes that file and asks for a reload. It cannot write the configuration itself, and what it may set is
-//! `[tables] bulk`, `[[flat]]`, `[partition]` and `[routing] policy` only.
+//! `[tables] bulk`, `[tags] bulk`, `[[flat]]`, `[partition]` and `[routing] policy` only.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,8 @@ pub struct Fleet {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Brought {
-    tables: BroughtTables,
+    tables: BroughtTable,
+    tags: BroughtTable,
     flat: Vec<FlatNamespace>,
     partition: Partition,
     routing: BroughtRouting,
@@ -29,7 +30,7 @@ struct Brought {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct BroughtTables {
+struct BroughtTable {
     bulk: PathBuf,
 }
 
@@ -69,6 +70,12 @@ impl Config {
             }
             self.tables.bulk = placed(brought.tables.bulk);
         }
+        if !brought.tags.bulk.as_os_str().is_empty() {
+            if !self.tags.bulk.as_os_str().is_empty() {
+                twice("tags.bulk");
+            }
+            self.tags.bulk = placed(brought.tags.bulk);
+        }
         if brought.partition != Partition::default() {
             if self.partition != Partition::default() {
                 twice("partition");
@@ -100,14 +107,16 @@ mod tests {
         let write = |text: &str| std::fs::write(&brought, text).expect("written");
         write(
             "[tables]\nbulk = \"a.table\"\n[[flat]]\nprefix = \"/objects\"\ntable = \"/x/o.flat\"\n\
-             [partition]\ntable = \"p\"\nholds = [\"/r/1\"]\n",
+             [partition]\ntable = \"p\"\nholds = [\"/r/1\"]\n[tags]\nbulk = \"t.tags\"\n",
         );
         let config = parse("").expect("good");
         assert_eq!(config.bulk_table(), Some(folder.path().join("fleet/a.table")));
         assert_eq!(config.flat[0].table, Some(PathBuf::from("/x/o.flat")));
         assert_eq!(config.partition_table(), Some(folder.path().join("fleet/p")));
+        assert_eq!(config.tag_table(), Some(folder.path().join("fleet/t.tags")));
         for (here, part) in [
             ("[tables]\nbulk = \"b.table\"\n", "byname.toml:2:1: "),
+            ("[tags]\nbulk = \"b.tags\"\n", "byname.toml:2:1: "),
             ("[partition]\ntable = \"q\"\n", "byname.toml:1:2: "),
             ("[[flat]]\nprefix = \"/objects\"\n", "two [[flat]]"),
         ] {
@@ -124,6 +133,7 @@ mod tests {
         for (text, part) in [
             ("[routing]\ntrees = 1\n", "tables.toml:2:1: unknown word `trees`"),
             ("[tables]\npit_entries = 5\n", "tables.toml:2:1: unknown word `pit_entries`"),
+            ("[tags]\nsteps_max = 5\n", "tables.toml:2:1: unknown word `steps_max`"),
             ("[[route]]\n", "tables.toml:1:3: unknown word `route`"),
             ("[tables\n", "tables.toml:1:"),
         ] {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use byname_face::FaceUri;
 use byname_lookup::BuildError;
-use byname_lookup::tagset::rare_tag::{self, RareTag};
+use byname_lookup::file::Opening;
+use byname_lookup::tagset::rare_tag::{self, BulkTags, RareTag};
 use byname_lookup::tagset::trie::{self, TagTrie};
 use byname_wire::{Name, TreeId};
 use serde::Deserialize;
@@ -14,8 +15,9 @@ use serde::de::{Deserializer, Error};
 use thiserror::Error as ThisError;
 
 use super::rights::{RightSigner, RightsError};
-use super::{Config, initial, value};
+use super::{Config, Finding, initial, value};
 use crate::fib_writer::TagFibEngine;
+use crate::fib_writer::tag_bulk::{self, TagFib};
 use crate::security::Signer;
 use crate::tags::plan::{Place, Plan, PlanError};
 use crate::tags::{NeighborKeys, TagLimits};
@@ -37,6 +39,8 @@ pub struct Tags {
     pub aggregate: bool,
     /// Engine for the subsets of a packet's tags.
     pub engine: TagEngineKind,
+    /// File of sets of tags below those that are advertised. Empty: none.
+    pub bulk: PathBuf,
     /// Most steps in the search for the subsets of one packet's tags.
     #[serde(deserialize_with = "value::at_least_1")]
     pub steps_max: usize,
@@ -67,6 +71,7 @@ impl Default for Tags {
             descriptors_per_neighbor_max: 4_000_000,
             aggregate: false,
             engine: TagEngineKind::default(),
+            bulk: PathBuf::new(),
             steps_max: 16_384,
             graph: PathBuf::new(),
             node: String::new(),
@@ -85,18 +90,19 @@ impl Tags {
     /// # Errors
     /// If there is no memory for it.
     pub fn build_engine(&self, secret: u64) -> Result<TagFibEngine, BuildError> {
-        let descriptors_max = self.descriptors_max;
-        let steps_max = u32::try_from(self.steps_max).unwrap_or(u32::MAX);
         Ok(match self.engine {
-            TagEngineKind::RareTag => {
-                let options = rare_tag::Options { descriptors_max, steps_max, ..rare_tag::Options::default() };
-                Box::new(RareTag::new(secret, &options)?)
-            }
+            TagEngineKind::RareTag => Box::new(RareTag::new(secret, &self.rare_tag())?),
             TagEngineKind::Trie => {
+                let rare_tag::Options { descriptors_max, steps_max, .. } = self.rare_tag();
                 let options = trie::Options { descriptors_max, steps_max, ..trie::Options::default() };
                 Box::new(TagTrie::new(&options)?)
             }
         })
+    }
+
+    fn rare_tag(&self) -> rare_tag::Options {
+        let steps_max = u32::try_from(self.steps_max).unwrap_or(u32::MAX);
+        rare_tag::Options { descriptors_max: self.descriptors_max, steps_max, ..rare_tag::Options::default() }
     }
 }
 
@@ -196,6 +202,29 @@ pub enum PlacesError {
 }
 
 impl Config {
+    /// The file of sets of tags below those that are advertised.
+    pub fn tag_table(&self) -> Option<PathBuf> {
+        let bulk = &self.tags.bulk;
+        (!bulk.as_os_str().is_empty()).then(|| self.folder.join(bulk))
+    }
+
+    /// The FIB of descriptors, with the file if there is one. It hashes tags that are advertised with `secret`.
+    ///
+    /// # Errors
+    /// If there is no memory, or the file cannot be used.
+    pub fn build_tag_fib(&self, secret: u64) -> Result<TagFib, BuildError> {
+        let Some(path) = self.tag_table() else { return Ok(self.tags.build_engine(secret)?.into()) };
+        tag_bulk::open(&path, Opening::default(), secret, &self.tags.rare_tag())
+            .map_err(|error| BuildError::File { reason: error.to_string() })
+    }
+
+    /// Whether the file of sets of tags can be opened.
+    pub fn tag_table_findings(&self) -> Option<Finding> {
+        let path = self.tag_table()?;
+        let error = BulkTags::examine(&path).err()?;
+        Some(Finding::fatal("tags.bulk", format!("{}: {error}", path.display())))
+    }
+
     /// Reads the graph named in `[tags]`, and finds this router's place on each tree.
     ///
     /// # Errors
@@ -252,6 +281,11 @@ impl Config {
     /// Checks `[tags]`, without reading files.
     pub(super) fn check_tags(&self) -> Result<(), String> {
         let tags = &self.tags;
+        if self.tag_table().is_some() && tags.engine != TagEngineKind::RareTag {
+            return Err(
+                "[tags] bulk: only the engine \"rare-tag\" has such files: set `engine = \"rare-tag\"`".to_owned()
+            );
+        }
         let alone = tags.graph.as_os_str().is_empty();
         if alone && !(tags.trees.is_empty() && tags.neighbors.is_empty() && tags.node.is_empty()) {
             return Err("[tags] has trees, neighbors or a node, but no graph: set `graph`".to_owned());

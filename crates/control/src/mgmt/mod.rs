@@ -190,6 +190,7 @@ impl Management {
             counting: Counting::default(),
             waiting: Waiting::default(),
         };
+        management.fib.watch(management.tags.labels().cloned());
         for prefix in &management.prefixes {
             let kept = management.rib.keep_own(&mut management.fib, prefix.clone());
             kept.expect("an empty RIB has room");
@@ -392,6 +393,7 @@ impl Management {
     /// Makes all changes so far visible to the workers. Call it before the answers are sent.
     pub fn commit(&mut self) {
         self.fib.commit();
+        self.lead_labels();
         self.tags.commit();
         self.use_completed();
         if let Some(announcements) = self.announced.take_changed() {

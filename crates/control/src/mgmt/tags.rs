@@ -4,12 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use byname_forward::{FaceId, Packet};
+use byname_lookup::BuildError;
 use byname_lookup::locator::{Numbering, Port, Table, Trees};
 use byname_mgmt::trees::{PlaceGeneration, PlaceNumbering, TreePlace};
 use byname_wire::{Component, Descriptor, Interest, Name, TreeId};
 
 use super::tlv::{ControlResponse, Element, TagsEntry};
 use super::{Command, Management, Moment, packet_of, respond, response_data};
+use crate::fib_writer::FibWriter;
+use crate::fib_writer::tag_bulk::TagFib;
+use crate::rib::Rib;
 use crate::security::{Authorized, Signer, TrustedSigner, VerifyingKey};
 use crate::tags::message::{Update, decode_descriptors, encode_locators, encode_session};
 use crate::tags::{NeighborKeys, OwnGeneration, OwnNeighbor, OwnTree, TagRouting, TagRoutingError};
@@ -65,6 +69,26 @@ impl Management {
     /// Routing by tags, for its driver.
     pub fn tags_mut(&mut self) -> &mut TagRouting {
         &mut self.tags
+    }
+
+    /// Replaces the engine of the FIB of descriptors while packets flow.
+    ///
+    /// # Errors
+    /// The new engine refuses a descriptor. The old one goes on.
+    pub fn rebuild_tag_fib(&mut self, fib: TagFib) -> Result<(), BuildError> {
+        let (rib, names) = (&self.rib, &self.fib);
+        self.tags.rebuild_fib(fib, |label| faces_of(rib, names, label))?;
+        self.fib.watch(self.tags.labels().cloned());
+        self.tags.commit();
+        Ok(())
+    }
+
+    /// Leads sets of tags of a file to where the routes of their labels lead.
+    pub(super) fn lead_labels(&mut self) {
+        for label in self.fib.take_changed() {
+            let faces = faces_of(&self.rib, &self.fib, &label);
+            self.tags.lead(&label, faces);
+        }
     }
 
     /// Puts this router on these trees, and on no others except those of `tags/place`.
@@ -231,6 +255,12 @@ pub(super) fn refused(error: TagRoutingError) -> ControlResponse {
         TagRoutingError::Full { .. } | TagRoutingError::FaceFull { .. } => 507,
     };
     ControlResponse::new(code, error.to_string())
+}
+
+/// The faces that packets for this very name would go to, as workers know it.
+fn faces_of(rib: &Rib, fib: &FibWriter, name: &Name) -> Vec<FaceId> {
+    let group = rib.group(name.as_ref()).and_then(|group| fib.tables().group(group));
+    group.iter().flat_map(|group| group.nexthops.iter().map(|nexthop| nexthop.face)).collect()
 }
 
 /// A neighbour with whom this router has a secret.

@@ -1,9 +1,7 @@
 //! Changes that a reload of the configuration makes. Each is made whole or not at all.
 
-use byname_lookup::BuildError;
-
 use super::{ControlError, ControlHandle, Request};
-use crate::fib_writer::TagFibEngine;
+use crate::fib_writer::tag_bulk::TagFib;
 use crate::mgmt::reload::{Limits, ReloadRequest, Reloads, RouteChange, StrategyChange};
 use crate::mgmt::tlv::ControlResponse;
 use crate::security::Authorizer;
@@ -61,11 +59,8 @@ impl ControlHandle {
     /// Replaces the engine of the FIB of descriptors while packets flow.
     ///
     /// # Errors
-    /// The new engine cannot be made, or refuses a descriptor. The old one goes on.
-    pub fn rebuild_tag_fib(
-        &self,
-        build: impl FnMut() -> Result<TagFibEngine, BuildError> + Send + 'static,
-    ) -> Result<(), ControlError> {
-        self.call(move |management| management.tags_mut().rebuild_fib(build))?.map_err(ControlError::Build)
+    /// The new engine refuses a descriptor. The old one goes on.
+    pub fn rebuild_tag_fib(&self, fib: TagFib) -> Result<(), ControlError> {
+        self.call(move |management| management.rebuild_tag_fib(fib))?.map_err(ControlError::Build)
     }
 }

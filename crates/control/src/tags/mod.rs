@@ -5,13 +5,14 @@
 //! neighbours on the tree. A neighbour is told of a descriptor as long as any face but its own advertises it. Repeating
 //! an advertisement therefore changes nothing. A withdrawal is not passed on to a neighbour while another face
 //! advertises the descriptor. With aggregation, a neighbour is not told of a descriptor while another one covers it
-//! that the neighbour is told of; `covering` finds those. `link` repairs losses between two routers. Applications
+//! that the neighbour is told of; `covering` finds those. Sets in a file are led by `labels`. `link` repairs losses between two routers. Applications
 //! receive an answer to each command, and their advertisements end with their face.
 //!
 //! Limits bound the descriptors in total, of each application, and of each neighbour, which stands for all routers
 //! behind it. Neighbours sign their updates (`trust`).
 
 mod covering;
+mod labels;
 mod link;
 pub mod plan;
 mod reload;
@@ -26,17 +27,18 @@ use std::sync::Arc;
 use byname_forward::FaceId;
 use byname_forward::face_table::FaceMap;
 use byname_forward::tables::TreeFace;
-use byname_lookup::{BuildError, EntryId};
+use byname_lookup::EntryId;
 use byname_wire::tagnet::{Address, Endpoint};
 use byname_wire::{Data, Descriptor, Interest, Label, Locator, Name, TreeId};
 use thiserror::Error;
 
 use self::covering::Covering;
+pub use self::labels::Labels;
 use self::link::{Answer, Heard, Link};
 use self::message::{DescriptorList, Update};
 pub use self::trust::NeighborKeys;
 pub use self::view::TreeView;
-use crate::fib_writer::{FibWriter, TagFibEngine, TagSets};
+use crate::fib_writer::{FibWriter, TagSets};
 use byname_trust::Moment;
 
 pub use byname_mgmt::tags as message;
@@ -147,6 +149,8 @@ pub struct TagRouting {
     fib: FibWriter<TagSets>,
     limits: TagLimits,
     trees: Vec<OwnTree>,
+    /// Of sets in a file.
+    labels: Labels,
     rules: HashMap<Arc<Descriptor>, Rule>,
     /// The descriptors of `rules`, for aggregation. `None`: neighbours are told of all.
     covering: Option<Covering>,
@@ -173,6 +177,7 @@ impl TagRouting {
             fib,
             limits,
             trees: Vec::new(),
+            labels: Labels::default(),
             rules: HashMap::new(),
             covering: limits.aggregate.then(Covering::default),
             by_face: FaceMap::default(),
@@ -214,19 +219,6 @@ impl TagRouting {
         if ends {
             self.covering = None;
         }
-    }
-
-    /// Replaces the engine of the FIB while workers read it; see [`FibWriter::rebuild`].
-    ///
-    /// # Errors
-    /// The new engine cannot be made, or refuses a descriptor. The old one then goes on.
-    pub fn rebuild_fib(
-        &mut self,
-        mut build: impl FnMut() -> Result<TagFibEngine, BuildError>,
-    ) -> Result<(), BuildError> {
-        let rules =
-            self.rules.iter().filter_map(|(descriptor, rule)| Some((Descriptor::clone(descriptor), rule.group?)));
-        self.fib.rebuild(|_| build(), rules)
     }
 
     /// Number of known descriptors.

@@ -45,6 +45,7 @@ impl TagRouting {
                 self.change(&descriptor, TreeFace { tree: *tree, face }, true);
             }
         }
+        self.lead_again();
         self.look_for_complete();
     }
 

@@ -126,7 +126,9 @@ impl Kept {
         (head, blocks, path): (BuiltHead, Blocks, &Path),
         read: &(dyn Fn(Digest) -> Result<Vec<u8>, String> + Sync),
     ) {
+        // Descriptors have no names, and a file of them has no room for more.
         if self.bytes_max == 0
+            || job.head.kind == TableKind::Tags
             || matches!(self.tables().get(&job.table), Some(Place::TooLarge(rows)) if *rows <= head.rows)
         {
             return;

@@ -1,7 +1,7 @@
 //! Makes the file of a table: rows in the order of their names, from chunks and deltas, into the table's own builder.
 //!
 //! Rows are read twice, chunk by chunk, and never all of them at a time. Beside the table itself, this takes memory for one chunk and for the
-//! deltas; for flat names, also 24 bytes for each.
+//! deltas; for flat names, also 24 bytes for each, and for sets of tags as much as for the table once more.
 //!
 //! Files of slightly different rows are alike, for their blocks to be the same: names are hashed with the key of the file before,
 //! groups keep their numbers, and the table has room for a round number of nodes.
@@ -12,7 +12,8 @@ use std::path::Path;
 use byname_lookup::EntryId;
 use byname_lookup::flat::labelled;
 use byname_lookup::prefix::compact::{BulkLoader, NodeCounter, Options};
-use byname_wire::{HashFunction, NameHashKey, NameRef};
+use byname_lookup::tagset::rare_tag::{BulkTagError, BulkTagLoader};
+use byname_wire::{Descriptor, HashFunction, NameHashKey, NameRef};
 
 use super::plan::Job;
 use crate::intent::built::label_of;
@@ -22,7 +23,8 @@ use crate::table::blocks::LABELS_MAX;
 use crate::table::content::State;
 use crate::table::manifest::Manifest;
 use crate::table::stream::{self, Changes};
-use crate::value::{Route, TableKind, Value, flat_name};
+use crate::tags::TagSet;
+use crate::value::{Route, TableKind, Value, flat_name, tag_set};
 
 /// Labels of a table of prefixes at most: the last id of an entry marks removed rules.
 const GROUPS_MAX: usize = LABELS_MAX - 1;
@@ -62,13 +64,15 @@ impl<'a> Source<'a> {
     }
 
     /// Counts rows and nodes, and finds all groups.
-    fn survey(&self, is_flat: bool) -> Result<(u64, NodeCounter, BTreeSet<Label>), String> {
+    fn survey(&self, kind: TableKind) -> Result<(u64, NodeCounter, BTreeSet<Label>), String> {
         let (mut rows, mut counter, mut groups) = (0, NodeCounter::default(), Groups::default());
         self.each(&mut |key, value| {
             rows += 1;
             groups.of(value)?;
-            if is_flat {
-                return flat_name(key).map(drop).map_err(|error| error.to_string());
+            match kind {
+                TableKind::Flat => return flat_name(key).map(drop).map_err(|error| error.to_string()),
+                TableKind::Tags => return tag_set(key).map(drop).map_err(|error| error.to_string()),
+                TableKind::Routes | TableKind::Built => {}
             }
             let name = NameRef::new(key).map_err(|error| error.to_string())?;
             counter.push(name).map_err(|error| format!("{name}: {error}"))
@@ -157,10 +161,10 @@ pub fn make(
     labels: &[Box<[u8]>],
     path: &Path,
 ) -> Result<Made, String> {
-    let is_flat = job.head.kind == TableKind::Flat;
-    let (rows, counter, groups) = source.survey(is_flat)?;
+    let (rows, counter, groups) = source.survey(job.head.kind)?;
     let mut numbers = Numbers::new(labels, &groups)?;
     match &job.head.flat {
+        None if job.head.kind == TableKind::Tags => tags(source, key, &mut numbers, path)?,
         Some(flat) => {
             let names = flat_names(source, key, rows, &mut numbers)?;
             let labels = labelled::Labels { texts: numbers.texts.clone(), check_bits: flat.check_bits };
@@ -180,6 +184,33 @@ pub fn make(
         }
     }
     Ok(Made { rows, labels: numbers.texts })
+}
+
+/// Makes a file of sets of tags.
+fn tags(source: &Source<'_>, key: &NameHashKey, numbers: &mut Numbers, path: &Path) -> Result<(), String> {
+    let mut loader = BulkTagLoader::new(key.secret()[0]);
+    source.each(&mut |row, value| {
+        let set = tag_set(row).map_err(|error| error.to_string())?;
+        loader.push(&set.descriptor(), numbers.of(value)?).map_err(|error| format!("{set}: {error}"))
+    })?;
+    match loader.save(path, &numbers.texts) {
+        Ok(_) => Ok(()),
+        Err(BulkTagError::Equal { .. }) => Err(equal_sets(source)?),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Which sets have the same digests: routers could not tell them apart.
+fn equal_sets(source: &Source<'_>) -> Result<String, String> {
+    let (mut known, mut found): (HashMap<Descriptor, TagSet>, _) = (HashMap::new(), None);
+    source.each(&mut |row, _| {
+        let set = tag_set(row).map_err(|error| error.to_string())?;
+        if let Some(other) = known.insert(set.descriptor(), set.clone()) {
+            found = Some(format!("routers cannot tell the tags {other} and {set} apart: leave out one set"));
+        }
+        Ok(())
+    })?;
+    Ok(found.unwrap_or_else(|| "two sets of tags have the same digests".to_owned()))
 }
 
 /// The digests of flat names, of which there are so many, with the numbers of their groups.
@@ -211,6 +242,7 @@ pub(super) mod tests {
     use byname_lookup::file::{Opening, Place};
     use byname_lookup::flat::labelled::LabelledTable;
     use byname_lookup::prefix::compact::BulkTable;
+    use byname_lookup::tagset::rare_tag::{self, BulkTags};
     use byname_wire::Name;
 
     use super::*;
@@ -235,6 +267,11 @@ pub(super) mod tests {
 
     impl Table {
         pub(in crate::builder) fn new(rows: &Rows, flat: Option<FlatNames>) -> Table {
+            let kind = if flat.is_some() { TableKind::Flat } else { TableKind::Built };
+            Self::of_kind(rows, kind, flat)
+        }
+
+        fn of_kind(rows: &Rows, kind: TableKind, flat: Option<FlatNames>) -> Table {
             let (mut manifest, mut all) = (Manifest::default(), HashMap::new());
             for chunk in chunks(rows) {
                 manifest.push(&chunk);
@@ -243,7 +280,6 @@ pub(super) mod tests {
             let bytes = manifest.encode().unwrap();
             let (digest, state) = (Digest::of(&bytes), Digest::of(b"state"));
             all.insert(digest, bytes);
-            let kind = if flat.is_some() { TableKind::Flat } else { TableKind::Built };
             let head = TableHead { kind, flat, epoch: 1, manifest: digest, base: 0, base_state: state, last: 0, state };
             let job = Job { table: "t".parse().unwrap(), head, created: 1, deltas: BTreeMap::new(), before: None };
             Table { chunks: all, job }
@@ -354,6 +390,56 @@ pub(super) mod tests {
         assert_eq!(table.make(&[], &path).unwrap().rows, 0);
         let table = Table::new(&rows(&[("/a/b", "west")]), Some(flat));
         assert!(table.make(&[], &path).unwrap_err().contains("one component"));
+    }
+
+    #[test]
+    fn files_of_sets_of_tags_answer_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.tags");
+        let sets = rows(&[("/classical/concert", "west"), ("/jazz", "east"), ("/a/z", "west")]);
+        let mut table = Table::of_kind(&sets, TableKind::Tags, None);
+        let made = table.make(&[], &path).unwrap();
+        let answers = |all: &[&str]| {
+            let opened = BulkTags::open(&path, Opening::default(), 0, &rare_tag::Options::default()).unwrap();
+            assert_eq!(BulkTags::secret_of(&path).unwrap(), KEY.secret()[0]);
+            let group = |tags: &&str| {
+                let label = opened.label_of(&tags.parse::<TagSet>().unwrap().descriptor())?;
+                let label: Name = std::str::from_utf8(&opened.labels()[label.0 as usize]).unwrap().parse().unwrap();
+                crate::intent::built::group_of(&label).map(|group| group.to_string())
+            };
+            all.iter().map(group).collect::<Vec<_>>()
+        };
+        let all = ["/classical/concert", "/jazz", "/a/z", "/late", "/concert"];
+        let some = |group: &str| Some(group.to_owned());
+        assert_eq!((made.rows, answers(&all)), (3, vec![some("west"), some("east"), some("west"), None, None]));
+        // Another group of a set is one line of the file.
+        let before = std::fs::read(&path).unwrap();
+        table.change(&[row("/jazz", Some("west"))]);
+        let made = table.make(&made.labels, &path).unwrap();
+        let after = std::fs::read(&path).unwrap();
+        let differ = before.chunks(64).zip(after.chunks(64)).filter(|(one, two)| one != two).count();
+        // The header has the section's checksum, in up to three lines.
+        assert!(before.len() == after.len() && differ <= 4, "{differ} lines");
+        table.change(&[row("/late", Some("alone")), row("/a/z", None)]);
+        assert_eq!(table.make(&made.labels, &path).unwrap().rows, 3);
+        assert_eq!(answers(&all), [some("west"), some("west"), None, some("alone"), None]);
+        table.change(&[row("/late", None), row("/jazz", None), row("/classical/concert", None)]);
+        assert_eq!((table.make(&[], &path).unwrap().rows, answers(&all)), (0, vec![None; 5]));
+        // Two tags with the same 32 bits.
+        let mut known = HashMap::new();
+        let mut tags = (0..).map(|number| format!("/{number}"));
+        let pair = tags.find_map(|tag| {
+            let descriptor = tag.parse::<TagSet>().unwrap().descriptor();
+            known.insert(descriptor, tag.clone()).map(|other| [other, tag])
+        });
+        let sets = pair.unwrap();
+        let table = Table::of_kind(&rows(&[(&sets[0], "west"), (&sets[1], "west")]), TableKind::Tags, None);
+        let refused = table.make(&[], &path).unwrap_err();
+        assert!(sets.iter().all(|set| refused.contains(set)) && refused.contains("cannot tell"), "{refused}");
+        for bad in ["/b/a", "/32=a", "/"] {
+            let table = Table::of_kind(&rows(&[(bad, "west")]), TableKind::Tags, None);
+            assert!(table.make(&[], &path).is_err(), "{bad}");
+        }
     }
 
     /// Ten changes of 20,000 rules: how many blocks differ, and how many lines.

@@ -27,7 +27,7 @@ use crate::intent::{UsedFile, WantedFile};
 use crate::table::Digest;
 use crate::table::blocks::{BLOCK_BYTES, Blocks, put_secret};
 use crate::table::patch::Patch;
-use crate::value::FromBefore;
+use crate::value::{FromBefore, TableKind};
 
 /// A reload with large tables may take so long.
 const RELOAD: Duration = Duration::from_secs(120);
@@ -336,8 +336,9 @@ fn settings(files: &[UsedFile], policy: &[String]) -> String {
         text += &format!("[routing]\npolicy = [\n{rules}]\n");
     }
     // Names of files are labels with digits. Names of prefixes are URIs, which have no quotes and no backslashes.
-    for UsedFile { name, .. } in files.iter().filter(|file| file.flat.is_none()) {
-        text += &format!("[tables]\nbulk = \"{name}\"\n");
+    for UsedFile { name, kind, .. } in files.iter().filter(|file| file.flat.is_none()) {
+        let section = if *kind == TableKind::Tags { "tags" } else { "tables" };
+        text += &format!("[{section}]\nbulk = \"{name}\"\n");
     }
     for (UsedFile { name, .. }, (prefix, takes_any)) in
         files.iter().filter_map(|file| Some((file, file.flat.as_ref()?)))
@@ -385,7 +386,7 @@ fn is_table(name: &str) -> bool {
     let Some((stem, end)) = name.rsplit_once('.') else { return false };
     let Some((label, digits)) = stem.rsplit_once('-') else { return false };
     let hexadecimal = digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
-    ["table", "flat"].contains(&end)
+    ["table", "flat", "tags"].contains(&end)
         && digits.len() == 16
         && hexadecimal
         && label.parse::<crate::label::Label>().is_ok()
@@ -415,6 +416,7 @@ mod tests {
     fn settings_name_all_files() {
         let file = |name: &str, flat: Option<(&str, bool)>| UsedFile {
             name: name.to_owned(),
+            kind: if name.ends_with(".tags") { TableKind::Tags } else { TableKind::Built },
             flat: flat.map(|(prefix, any)| (prefix.parse().unwrap(), any)),
         };
         assert_eq!(settings(&[], &[]), FIRST_LINE);
@@ -427,6 +429,8 @@ mod tests {
         let expected = "[tables]\nbulk = \"w-1.table\"\n[[flat]]\nprefix = \"/o\"\ntable = \"o-1.flat\"\nunknown = \"checksum\"\n\
                         [[flat]]\nprefix = \"/p\"\ntable = \"p-1.flat\"\nunknown = \"any\"\n";
         assert_eq!(text, format!("{FIRST_LINE}{expected}"));
+        let text = settings(&[file("w-1.table", None), file("t-1.tags", None)], &[]);
+        assert_eq!(text, format!("{FIRST_LINE}[tables]\nbulk = \"w-1.table\"\n[tags]\nbulk = \"t-1.tags\"\n"));
     }
 
     #[test]
@@ -465,7 +469,7 @@ mod tests {
     #[test]
     fn only_old_tables_are_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let old = ["world-0123456789abcdef.table", "o-0123456789abcdef.flat"];
+        let old = ["world-0123456789abcdef.table", "o-0123456789abcdef.flat", "t-0123456789abcdef.tags"];
         let others = [
             "rules.table",
             "world-0123456789abcdef.txt",
@@ -478,7 +482,8 @@ mod tests {
         for name in old.iter().chain(&others).chain([&used]) {
             fs::write(folder.path().join(name), "x").unwrap();
         }
-        remove_others(folder.path(), &[UsedFile { name: used.to_owned(), flat: None }]).unwrap();
+        remove_others(folder.path(), &[UsedFile { name: used.to_owned(), kind: TableKind::Built, flat: None }])
+            .unwrap();
         let left: BTreeSet<String> = fs::read_dir(folder.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())

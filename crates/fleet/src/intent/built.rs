@@ -56,7 +56,9 @@ impl WantedFile {
 pub struct UsedFile {
     /// Its name.
     pub name: String,
-    /// The prefix of its flat names; `None` if it has rules. And whether unknown names pass as known.
+    /// What it has.
+    pub kind: TableKind,
+    /// The prefix of its flat names, if it has some. And whether unknown names pass as known.
     pub flat: Option<(Name, bool)>,
 }
 
@@ -120,9 +122,13 @@ impl Built {
 
     /// Why the files of this intent cannot be used.
     pub(super) fn waits(&self) -> Option<String> {
-        let rules: Vec<&Label> = self.of_kind(TableKind::Built).map(|(table, _)| table).collect();
-        if let [first, second, ..] = rules[..] {
-            return Some(format!("a router has one built table of prefixes, and there are two: {first} and {second}"));
+        for (kind, what) in [(TableKind::Built, "prefixes"), (TableKind::Tags, "tags")] {
+            let tables: Vec<&Label> = self.of_kind(kind).map(|(table, _)| table).collect();
+            if let [first, second, ..] = tables[..] {
+                return Some(format!(
+                    "a router has one built table of {what}, and there are two: {first} and {second}"
+                ));
+            }
         }
         if self.of_kind(TableKind::Flat).count() > FLAT_MAX {
             return Some(format!("a router has at most {FLAT_MAX} tables of flat names"));
@@ -141,7 +147,7 @@ impl Built {
         let file = |(table, head): (&Label, &BuiltHead)| {
             // `set` has read the prefix.
             let flat = head.flat.as_ref().and_then(|flat| Some((flat.prefix().ok()?, flat.check_bits == 0)));
-            UsedFile { name: head.file_name(table), flat }
+            UsedFile { name: head.file_name(table), kind: head.kind, flat }
         };
         self.heads.iter().map(file).collect()
     }

@@ -1,5 +1,6 @@
 //! Values about tables that a builder makes files of.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use byname_lookup::file::secret::{SECRET_BYTES, Secret};
@@ -11,6 +12,7 @@ use super::{BadValue, Route, TableKind, Value};
 use crate::label::Label;
 use crate::table::Digest;
 use crate::table::content::State;
+use crate::tags::{BadTags, TagSet};
 
 /// Most bits of a flat name's checksum.
 pub const CHECK_BITS_MAX: u32 = 16;
@@ -104,7 +106,11 @@ impl BuiltHead {
     pub fn file_name_of(&self, table: &Label, blocks: Digest, secret: &Secret) -> String {
         let digest = byname_wire::digest::sha256(&[&blocks.0, secret.bytes()]);
         let digits: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-        let end = if self.kind == TableKind::Flat { "flat" } else { "table" };
+        let end = match self.kind {
+            TableKind::Flat => "flat",
+            TableKind::Tags => "tags",
+            TableKind::Routes | TableKind::Built => "table",
+        };
         format!("{table}-{digits}.{end}")
     }
 }
@@ -114,7 +120,7 @@ impl Value for BuiltHead {
         check_kind(self.kind, self.flat.as_ref())?;
         match self.kind {
             TableKind::Routes => Err(BadValue::Row("nobody builds files of tables of this kind".to_owned())),
-            TableKind::Built | TableKind::Flat => Ok(()),
+            TableKind::Built | TableKind::Flat | TableKind::Tags => Ok(()),
         }
     }
 }
@@ -151,6 +157,20 @@ impl TableForm {
         self.flat.as_ref().zip(other).is_some_and(|(one, other)| one.prefix == other.prefix)
     }
 
+    /// The key of a row that is written with this name. Tags may be in any order there.
+    ///
+    /// # Errors
+    /// They are no set of tags.
+    pub fn key<'n>(&self, name: NameRef<'n>) -> Result<Cow<'n, [u8]>, BadValue> {
+        match self.kind {
+            TableKind::Tags => {
+                let set = TagSet::of_components(name).map_err(|error| BadValue::Row(error.to_string()))?;
+                Ok(set.to_name().value().to_vec().into())
+            }
+            TableKind::Routes | TableKind::Built | TableKind::Flat => Ok(Cow::Borrowed(name.value())),
+        }
+    }
+
     /// Reads rows, one after the other.
     ///
     /// # Errors
@@ -175,10 +195,12 @@ impl RowCheck {
     /// # Errors
     /// The key is no name, or the value no route, or the table cannot have such a row.
     pub fn row(&mut self, key: &[u8], value: &[u8]) -> Result<(), BadValue> {
-        if self.kind == TableKind::Flat {
-            flat_name(key)?;
-        } else {
-            NameRef::new(key).map_err(|error| BadValue::Row(error.to_string()))?;
+        match self.kind {
+            TableKind::Flat => drop(flat_name(key)?),
+            TableKind::Tags => drop(tag_set(key)?),
+            TableKind::Routes | TableKind::Built => {
+                NameRef::new(key).map_err(|error| BadValue::Row(error.to_string()))?;
+            }
         }
         if self.known.contains(value) {
             return Ok(());
@@ -197,7 +219,7 @@ impl RowCheck {
 pub(super) fn check_kind(kind: TableKind, flat: Option<&FlatNames>) -> Result<(), BadValue> {
     match (kind, flat) {
         (TableKind::Flat, Some(flat)) => flat.check(),
-        (TableKind::Routes | TableKind::Built, None) => Ok(()),
+        (TableKind::Routes | TableKind::Built | TableKind::Tags, None) => Ok(()),
         (TableKind::Flat, None) => Err(BadValue::Row("the prefix of its flat names is missing".to_owned())),
         (_, Some(_)) => Err(BadValue::Row("it has a prefix of flat names, and is no table of these".to_owned())),
     }
@@ -211,6 +233,17 @@ pub fn flat_name(key: &[u8]) -> Result<&[u8], BadValue> {
     let name = NameRef::new(key).map_err(|error| BadValue::Row(error.to_string()))?;
     let component = name.component(0).filter(|component| name.len() == 1 && component.typ == component_type::GENERIC);
     component.map(|component| component.value).ok_or_else(|| BadValue::Row("a flat name is one component".to_owned()))
+}
+
+/// The set of tags of a row.
+///
+/// # Errors
+/// Its key is no set, or not in the order that keys have.
+pub fn tag_set(key: &[u8]) -> Result<TagSet, BadValue> {
+    let bad = |error: &dyn std::fmt::Display| BadValue::Row(error.to_string());
+    let name = NameRef::new(key).map_err(|error| bad(&error))?;
+    let set = TagSet::of_components(name).map_err(|error| bad(&error))?;
+    if *set.to_name().value() == *key { Ok(set) } else { Err(bad(&BadTags::Spelling)) }
 }
 
 /// Secrets as text.
@@ -290,6 +323,32 @@ mod tests {
         }
         assert!(one.file_name(&table).starts_with("world-") && one.file_name(&table).ends_with(".flat"));
         assert!(others[2].file_name(&table).ends_with(".table"));
+    }
+
+    #[test]
+    fn rows_of_tags_have_one_key() {
+        let (form, route) = (TableForm { kind: TableKind::Tags, flat: None }, br#"{"group":"west"}"#);
+        let name = |uri: &str| uri.parse::<Name>().unwrap();
+        let mut check = form.check().unwrap();
+        for uri in ["/a/b", "/b/a", "/b/a/b"] {
+            let key = form.key(name(uri).as_ref()).unwrap();
+            assert_eq!(*key, *name("/a/b").value());
+            assert_eq!((check.row(&key, route), tag_set(&key)), (Ok(()), Ok("/a/b".parse().unwrap())));
+        }
+        // Longer components come later in the order of names, and tags are in the order of their bytes.
+        assert_eq!(*form.key(name("/z/aa").as_ref()).unwrap(), *name("/aa/z").value());
+        for other in ["/", "/b/a", "/a/a", "/32=a", "/%FF"] {
+            assert!(matches!(check.row(name(other).value(), route), Err(BadValue::Row(_))), "{other}");
+        }
+        for other in ["/", "/32=a", "/%FF", "/%00"] {
+            assert!(form.key(name(other).as_ref()).is_err(), "{other}");
+        }
+        let capture = br#"{"group":"west","capture":true}"#;
+        assert!(check.row(name("/a").value(), capture).is_err());
+        let built = BuiltHead { kind: TableKind::Tags, flat: None, ..head() };
+        assert_eq!(BuiltHead::decode(&built.encode()).as_ref(), Ok(&built));
+        assert!(BuiltHead::decode(&BuiltHead { flat: head().flat, ..built.clone() }.encode()).is_err());
+        assert!(built.file_name(&"world".parse().unwrap()).ends_with(".tags"));
     }
 
     #[test]

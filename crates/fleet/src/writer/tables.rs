@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use byname_wire::NameRef;
+
 use crate::etcd::messages::RangeRequest;
 use crate::etcd::{Connection, EtcdError};
 use crate::intent::built::FLAT_MAX;
@@ -13,7 +15,7 @@ use crate::table::delta::{Delta, RowChange};
 use crate::table::manifest::Manifest;
 use crate::table::store::Store;
 use crate::table::stream::{self, Changes};
-use crate::value::{BuiltHead, DELTAS_MAX, TableForm, TableHead, TableKind, Value};
+use crate::value::{BadValue, BuiltHead, DELTAS_MAX, TableForm, TableHead, TableKind, Value};
 
 use super::chunks::{self, EachRow, Next};
 use super::{LOOK, RENEW, Write, WriteError, Writer};
@@ -103,11 +105,11 @@ impl Writer {
         Ok(changed)
     }
 
-    /// Changes rows of a table, by deltas, or by a new manifest if there are too many. `changes` are sorted by key, and each
-    /// key is there once.
+    /// Changes rows of a table, by deltas, or by a new manifest if there are too many. Each key is there once. It is the name that
+    /// people write: tags may be in any order.
     ///
     /// # Errors
-    /// There is no such table, chunks of it are missing in the folder and needed, or etcd does not answer.
+    /// There is no such table, it cannot have such rows, two changes are about the same tags, chunks of it are missing in the folder and needed, or etcd does not answer.
     pub async fn change_table(
         &mut self,
         store: &Store,
@@ -117,6 +119,7 @@ impl Writer {
     ) -> Result<TableChanged, WriteError> {
         let mut head = head(&self.connection, &self.space, table).await?.ok_or(WriteError::NoTable(table.clone()))?;
         let form = TableForm { kind: head.kind, flat: head.flat.clone() };
+        let changes = &keyed(&form, changes)?;
         let mut check = form.check()?;
         for (key, value) in changes {
             value.as_ref().map_or(Ok(()), |value| check.row(key, value))?;
@@ -180,6 +183,9 @@ impl Writer {
                 }
                 (false, TableKind::Built, TableKind::Built) => {
                     Some("is built already, and routers have one built table of prefixes: put all rules into one table")
+                }
+                (false, TableKind::Tags, TableKind::Tags) => {
+                    Some("is built already, and routers have one built table of tags: put all sets into one table")
                 }
                 (false, TableKind::Flat, TableKind::Flat) if form.same_prefix(head.flat.as_ref()) => {
                     Some("has the flat names of this prefix already: put all of them into one table")
@@ -266,6 +272,24 @@ impl Writer {
                 Err(error)
             }
         }
+    }
+}
+
+/// Changes by the keys that rows of such a table have, sorted.
+fn keyed(form: &TableForm, changes: &[RowChange]) -> Result<Vec<RowChange>, WriteError> {
+    let key = |name: &[u8]| {
+        let name = NameRef::new(name).map_err(|error| BadValue::Row(error.to_string()))?;
+        Ok::<Box<[u8]>, BadValue>(form.key(name)?.into())
+    };
+    let keyed = changes.iter().map(|(name, value)| Ok((key(name)?, value.clone())));
+    let mut keyed = keyed.collect::<Result<Vec<RowChange>, BadValue>>()?;
+    keyed.sort();
+    match keyed.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        Some(pair) => {
+            let text = format!("{} is there twice", crate::value::row_prefix(&pair[0].0)?);
+            Err(BadValue::Row(text).into())
+        }
+        None => Ok(keyed),
     }
 }
 

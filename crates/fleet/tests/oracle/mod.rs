@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use byname_fleet::intent::built::label_of;
 use byname_fleet::table::{Digest, Rows};
 use byname_fleet::tags::TagSet;
-use byname_fleet::value::{Group, Link, Nexthop, Route, TableHead, TagRoute, Value};
+use byname_fleet::value::{BuiltHead, Group, Link, Nexthop, Route, TableHead, TagRoute, Value};
 use byname_wire::{Descriptor, Name};
 
 /// All keys with their values, and the revisions in which they were written.
@@ -17,6 +18,11 @@ pub type Table = BTreeSet<(Name, Arc<str>, u64)>;
 pub fn name_of(tags: &Descriptor) -> Name {
     let digests: String = tags.tags().iter().map(|tag| format!("{:08x}", tag.0)).collect();
     format!("/32=tags/{digests}").parse().unwrap()
+}
+
+/// Files that a router uses are in a table as routes of this name, to nowhere.
+pub fn name_of_file(file: &str) -> Name {
+    format!("/32=file/{file}").parse().unwrap()
 }
 
 /// The routes of a node. `rows` are those of the table `t`, by its states. `None`: agents must hold what they have.
@@ -46,6 +52,19 @@ pub fn table(keys: &Keys, node: &str, rows: &BTreeMap<Digest, Rows>) -> Option<T
         let Some(set) = key.strip_prefix(b"/byname/main/want/tags") else { continue };
         let set: TagSet = std::str::from_utf8(set).unwrap().parse().unwrap();
         led.push((name_of(&set.descriptor()), TagRoute::decode(bytes).ok()?.group, false));
+    }
+    let files =
+        keys.iter().filter_map(|(key, (bytes, _))| Some((key.strip_prefix(b"/byname/main/want/built/")?, bytes)));
+    for (of, bytes) in files {
+        let file = BuiltHead::decode(bytes).unwrap().file_name(&std::str::from_utf8(of).unwrap().parse().unwrap());
+        table.insert((name_of_file(&file), "".into(), 0));
+    }
+    if !table.is_empty() {
+        // Labels of files are names of groups.
+        let groups = keys.keys().filter_map(|key| key.strip_prefix(b"/byname/main/want/groups/"));
+        let groups = groups.filter_map(|key| std::str::from_utf8(key).unwrap().split_once('/'));
+        let here = groups.filter(|(_, of)| *of == node).map(|(group, _)| group.parse().unwrap());
+        led.extend(here.map(|group| (label_of(&group), group, true)));
     }
     for (prefix, group, has_cost) in led {
         let Some(group) = value(format!("groups/{group}/{node}")) else { continue };

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use byname_lookup::oracle::TagsetOracle;
+use byname_lookup::prefix::compact::Translation;
 use byname_lookup::tagset::rare_tag::{Options, RareTag};
 use byname_lookup::tagset::trie::{self, Chains, Descent, Layout, Prunings, TagTrie};
-use byname_lookup::{BuildError, Change, Control, Instructions, Pages, TagsetFib, Update};
+use byname_lookup::{BuildError, Change, Control, EntryId, Instructions, Pages, TagsetFib, Update};
 use byname_wire::Descriptor;
 
 pub type Engine = Box<dyn Control<Descriptor, Query = dyn TagsetFib> + Send>;
@@ -48,6 +49,12 @@ pub const ALL: &[Kind] = &[
     rare_tag("rare_tag, nodes split early", u32::MAX, || build_rare_tag(split_early(Instructions::Avx512))),
     rare_tag("rare_tag, 300 steps", 300, || {
         build_rare_tag(Options { steps_max: 300, pages: Pages::Small, ..Options::default() })
+    }),
+    rare_tag("rare_tag above a file", u32::MAX, || {
+        build_above(Options { steps_max: u32::MAX, pages: Pages::Small, ..Options::default() })
+    }),
+    rare_tag("rare_tag above a file, 300 steps", 300, || {
+        build_above(Options { steps_max: 300, pages: Pages::Small, members_max: 1, ..Options::default() })
     }),
     trie("trie", u32::MAX, || build_trie(unlimited(512))),
     // Lists that soon become tries, and tries that are merged all the time.
@@ -97,6 +104,55 @@ fn split_early(instructions: Instructions) -> Options {
 
 fn build_rare_tag(options: Options) -> Engine {
     Box::new(RareTag::new(0x5851_f42d_4c95_7f2d, &options).expect("a little memory"))
+}
+
+/// Entries below this may be in the lower table.
+const TRANSLATED: u32 = 4096;
+
+/// Two tables, of which the lower one has other entries, as a file's labels do. Half of the descriptors are there.
+struct Above {
+    beside: RareTag,
+    lower: RareTag,
+    query: Arc<dyn TagsetFib>,
+}
+
+fn build_above(options: Options) -> Engine {
+    let [beside, lower] =
+        [0x1d8e_4e27_c47d_124f, 0x9216_d5d9_8979_fb1b].map(|secret| RareTag::new(secret, &options).expect("a little"));
+    let entries: Vec<_> = (0..TRANSLATED).rev().map(|entry| Some(EntryId(entry))).collect();
+    let query = beside.above(&lower, &Translation::new(&entries));
+    Box::new(Above { beside, lower, query })
+}
+
+impl Control<Descriptor> for Above {
+    type Query = dyn TagsetFib;
+
+    fn query(&self) -> Arc<Self::Query> {
+        self.query.clone()
+    }
+
+    fn apply(&mut self, changes: &[Change<Descriptor>]) -> Result<Update<Self::Query>, BuildError> {
+        let is_lower = |descriptor: &Descriptor| descriptor.tags().iter().fold(0, |sum, tag| sum ^ tag.0) % 2 == 0;
+        let (mut beside, mut lower) = (Vec::new(), Vec::new());
+        for change in changes {
+            let (descriptor, entry) = change.parts();
+            let (to, from, entry) = match entry {
+                Some(entry) if entry.0 < TRANSLATED && is_lower(descriptor) => {
+                    (&mut lower, &mut beside, Some(EntryId(TRANSLATED - 1 - entry.0)))
+                }
+                entry => (&mut beside, &mut lower, entry),
+            };
+            to.push(entry.map_or_else(|| change.clone(), |entry| Change::Set(descriptor.clone(), entry)));
+            from.push(Change::Remove(descriptor.clone()));
+        }
+        self.lower.apply(&lower)?;
+        self.beside.apply(&beside)
+    }
+
+    fn reclaim(&mut self) {
+        self.beside.reclaim();
+        self.lower.reclaim();
+    }
 }
 
 /// An engine and the query half that its readers would have.

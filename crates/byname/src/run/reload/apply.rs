@@ -93,8 +93,9 @@ impl Router {
     }
 
     fn build_tag_fib(&self, config: &Config) -> anyhow::Result<()> {
-        let (tags, secret) = (config.tags.clone(), self.setup.secrets.tags);
-        self.control.rebuild_tag_fib(move || tags.build_engine(secret)).context("the descriptors' FIB")
+        // Here, since the control thread need not wait for a file.
+        let fib = config.build_tag_fib(self.setup.secrets.tags).context("the descriptors' FIB")?;
+        self.control.rebuild_tag_fib(fib).context("the descriptors' FIB")
     }
 
     fn start_web(&mut self, config: &Config, process: &mut Process) -> anyhow::Result<Option<WebServer>> {
@@ -195,7 +196,10 @@ impl Steps<'_> {
             true => state::marks(&self.target.rules, &new, SystemTime::now(), &mut Vec::new())?,
         };
         self.tables(&old, &new)?;
-        let of_tags = |config: &Config| (config.tags.engine, config.tags.steps_max, config.tags.descriptors_max);
+        let of_tags = |config: &Config| {
+            let tags = &config.tags;
+            (tags.engine, tags.steps_max, tags.descriptors_max, tags.bulk.clone())
+        };
         if of_tags(&old) != of_tags(&new) {
             self.router.build_tag_fib(&new)?;
             let old = old.clone();

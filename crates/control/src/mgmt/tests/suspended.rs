@@ -1,6 +1,17 @@
 //! Tests of faces that are not used for a while.
 
+use std::ops::ControlFlow;
+
+use byname_lookup::EntryId;
+use byname_lookup::file::Opening;
+use byname_lookup::locator::Trees;
+use byname_lookup::tagset::TagQuery;
+use byname_lookup::tagset::rare_tag::{BulkTagLoader, Options};
+use byname_wire::{Descriptor, TreeId};
+
 use super::*;
+use crate::fib_writer::tag_bulk;
+use crate::tags::OwnTree;
 
 const OTHER: FaceId = FaceId(302);
 
@@ -60,4 +71,51 @@ fn who_may_not_change_all_routes_suspends_no_face() {
     assert_eq!(router.command("rib/resume", &by(FaceId(999))).code, 200, "it is not suspended");
     let command = router.signed(name("/localhop/nfd/rib/suspend").join(Component::generic(&by(APP).encode())));
     assert_eq!(router.send(&command, NEIGHBOUR).map(|response| response.code), Some(403));
+}
+
+#[test]
+fn sets_of_tags_in_a_file_follow_their_labels_past_a_dead_neighbour() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("x.tags");
+    let set = Descriptor::of(["a"]).expect("one tag");
+    let mut loader = BulkTagLoader::new(1);
+    loader.push(&set, EntryId(0)).expect("room");
+    loader.save(&path, &[b"/up/1"[..].into()]).expect("a new file");
+
+    let mut router = Router::new(100);
+    router.management.face_event(&FaceEvent::Created(face(OTHER, Scope::NonLocal)));
+    let alone = OwnTree { id: TreeId(1), label: None, neighbors: Vec::new(), generation: None };
+    router.management.join_trees(Trees::new(), vec![alone]);
+    let register = |router: &mut Router, to: FaceId, cost: u64| {
+        let parameters = ControlParameters { origin: Some(255), cost: Some(cost), name: Some(name("/up/1")), ..by(to) };
+        assert_eq!(router.command("rib/register", &parameters).code, 200);
+    };
+    let ways = |router: &Router| {
+        let tables = router.management.fib.tables();
+        let (mut reader, mut faces) = (tables.reader(), Vec::new());
+        reader.begin_burst();
+        reader.tag_fib().all_subsets(&TagQuery::of_tags(set.tags()), &mut |entry| {
+            let group = reader.tag_group(entry).expect("set");
+            faces.extend(group.nexthops.iter().map(|nexthop| nexthop.face));
+            ControlFlow::Continue(())
+        });
+        reader.end_burst();
+        faces
+    };
+    register(&mut router, NEIGHBOUR, 1);
+    let fib = tag_bulk::open(&path, Opening::default(), 2, &Options::default()).expect("ours");
+    router.management.rebuild_tag_fib(fib).expect("room");
+    assert_eq!(ways(&router), [NEIGHBOUR]);
+    register(&mut router, OTHER, 2);
+    assert_eq!(ways(&router), [NEIGHBOUR, OTHER]);
+    assert_eq!(router.command("rib/suspend", &by(NEIGHBOUR)).code, 200);
+    assert_eq!(ways(&router), [OTHER]);
+    assert_eq!(router.command("rib/resume", &by(NEIGHBOUR)).code, 200);
+    assert_eq!(ways(&router), [NEIGHBOUR, OTHER]);
+    router.management.face_event(&FaceEvent::Destroyed(face(OTHER, Scope::NonLocal)));
+    router.advance(0);
+    assert_eq!(ways(&router), [NEIGHBOUR]);
+    let parameters = ControlParameters { origin: Some(255), name: Some(name("/up/1")), ..by(NEIGHBOUR) };
+    assert_eq!(router.command("rib/unregister", &parameters).code, 200);
+    assert_eq!(ways(&router), []);
 }

@@ -74,7 +74,7 @@ impl RareTag {
         Ok(loading.build(&self.options)?.write(path, secret, labels))
     }
 
-    fn write(&self, path: &Path, secret: u64, labels: &[Box<[u8]>]) -> Result<(), FileError> {
+    pub(super) fn write(&self, path: &Path, secret: u64, labels: &[Box<[u8]>]) -> Result<(), FileError> {
         let (units, blocks) = self.arena.used();
         let empty = self.shared.empty.load(Ordering::Relaxed);
         let mut file = TableWriter::create(path, Kind::Tags, &NameHashKey::new([secret, 0]))?;

@@ -41,6 +41,8 @@
 //! first three positions, which makes one bucket of known tags long. Packets without tags whose filters have those bits
 //! must try that bucket, which costs them steps. His descriptors count against [`Options::descriptors_max`].
 //!
+//! **Files** (`image`, `bulk`). A table can be a file, with a label for each set, below descriptors that change.
+//!
 //! Differs: [TagNet §3] walks a trie of the filters' bits. In tables of many tags, descriptors
 //! share few bits, and the walk explodes. The paper rules out inverted indexes for filters, which
 //! have only 192 elements [TagNet §2.4]; packets that carry digests bring the large universe back.
@@ -52,6 +54,7 @@
 //! to 25 for each child of a wide node.
 
 mod arena;
+mod bulk;
 mod changes;
 mod counts;
 mod directory;
@@ -71,6 +74,7 @@ use std::sync::Arc;
 use byname_wire::tagset::Descriptor;
 
 use self::arena::Arena;
+pub use self::bulk::{BulkTagError, BulkTagLoader, BulkTags};
 use self::counts::Counts;
 use self::directory::Growth;
 use self::draft::{Draft, Plan};

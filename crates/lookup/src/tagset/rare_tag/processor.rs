@@ -9,11 +9,11 @@ use byname_wire::tagset::TagDigest;
 use super::arena::Block;
 use super::known::Parts;
 use super::packet::Bitmap;
-use super::query::{Goal, Query};
+use super::query::{Goal, Query, State};
 use crate::instructions::Instructions;
 use crate::memory::Line;
 use crate::sync::Ordering;
-use crate::tagset::{Effort, TagQuery};
+use crate::tagset::TagQuery;
 
 /// Maximum number of elements of a column.
 pub(super) const COLUMN_MAX: usize = 16;
@@ -75,15 +75,15 @@ impl Lanes for Portable {
 
 /// Like [`Query::burst`], with the query's instructions.
 #[inline]
-pub(super) fn burst<G: Goal>(query: &Query, queries: &[TagQuery<'_>], goal: &mut G, efforts: &mut [Effort]) {
+pub(super) fn burst<G: Goal>(query: &Query, queries: &[TagQuery<'_>], goal: &mut G, states: &mut [State]) {
     match query.instructions {
-        Instructions::Portable => query.burst::<Portable, G>(queries, goal, efforts),
+        Instructions::Portable => query.burst::<Portable, G>(queries, goal, states),
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         // SAFETY: `Query::instructions` are no more than `Instructions::detect` found.
-        Instructions::Avx2 => unsafe { x86::burst_avx2(query, queries, goal, efforts) },
+        Instructions::Avx2 => unsafe { x86::burst_avx2(query, queries, goal, states) },
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         // SAFETY: as above.
-        Instructions::Avx512 => unsafe { x86::burst_avx512(query, queries, goal, efforts) },
+        Instructions::Avx512 => unsafe { x86::burst_avx512(query, queries, goal, states) },
         #[cfg(not(all(target_arch = "x86_64", not(loom))))]
         _ => unreachable!("never detected here"),
     }
@@ -102,18 +102,18 @@ mod x86 {
 
     use super::super::known::Parts;
     use super::super::packet::Bitmap;
-    use super::super::query::{Goal, Query};
+    use super::super::query::{Goal, Query, State};
     use super::{Column, Lanes};
-    use crate::tagset::{Effort, TagQuery};
+    use crate::tagset::TagQuery;
 
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-    pub(super) fn burst_avx2<G: Goal>(query: &Query, queries: &[TagQuery<'_>], goal: &mut G, efforts: &mut [Effort]) {
-        query.burst::<Avx2, G>(queries, goal, efforts);
+    pub(super) fn burst_avx2<G: Goal>(query: &Query, queries: &[TagQuery<'_>], goal: &mut G, states: &mut [State]) {
+        query.burst::<Avx2, G>(queries, goal, states);
     }
 
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512vbmi,bmi1,bmi2,popcnt")]
-    pub(super) fn burst_avx512<G: Goal>(query: &Query, queries: &[TagQuery<'_>], goal: &mut G, efforts: &mut [Effort]) {
-        query.burst::<Avx512, G>(queries, goal, efforts);
+    pub(super) fn burst_avx512<G: Goal>(query: &Query, queries: &[TagQuery<'_>], goal: &mut G, states: &mut [State]) {
+        query.burst::<Avx512, G>(queries, goal, states);
     }
 
     /// Sixteen elements at once. Only [`burst_avx512`] uses it.

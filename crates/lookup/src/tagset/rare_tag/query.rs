@@ -63,7 +63,7 @@ pub(super) trait Goal {
 }
 
 /// All subsets, in the order in which they are found.
-struct All<'a>(&'a mut dyn FnMut(usize, EntryId) -> ControlFlow<()>);
+pub(super) struct All<'a>(pub(super) &'a mut dyn FnMut(usize, EntryId) -> ControlFlow<()>);
 
 impl Goal for All<'_> {
     #[inline(always)]
@@ -79,8 +79,8 @@ impl Goal for All<'_> {
 
 /// The largest subset of one packet so far.
 #[derive(Clone, Copy)]
-struct Best {
-    entry: Option<EntryId>,
+pub(super) struct Best {
+    pub(super) entry: Option<EntryId>,
     weight: u32,
     filter: Filter,
     len: usize,
@@ -88,7 +88,8 @@ struct Best {
 }
 
 impl Best {
-    const NONE: Best = Best { entry: None, weight: 0, filter: Filter::EMPTY, len: 0, tags: [TagDigest(0); TAGS_MAX] };
+    pub(super) const NONE: Best =
+        Best { entry: None, weight: 0, filter: Filter::EMPTY, len: 0, tags: [TagDigest(0); TAGS_MAX] };
 
     /// Whether `other` is larger, in the order of [`tagset`](crate::tagset).
     fn is_below(&self, other: &Best) -> bool {
@@ -98,9 +99,9 @@ impl Best {
 }
 
 /// The largest of the subsets that are accepted.
-struct Largest<'a> {
-    accept: &'a mut dyn FnMut(usize, EntryId) -> bool,
-    best: &'a mut [Best],
+pub(super) struct Largest<'a> {
+    pub(super) accept: &'a mut dyn FnMut(usize, EntryId) -> bool,
+    pub(super) best: &'a mut [Best],
 }
 
 impl Goal for Largest<'_> {
@@ -130,9 +131,9 @@ impl Goal for Largest<'_> {
     }
 }
 
-/// The state of one packet's walk.
+/// The state of one packet's walk, which may go on in another table.
 #[derive(Clone, Copy)]
-struct State {
+pub(super) struct State {
     steps_left: u32,
     cut_off: bool,
     /// Its visitor broke.
@@ -140,6 +141,16 @@ struct State {
 }
 
 impl State {
+    /// Before the first of at most `steps_max` steps.
+    pub(super) fn new(steps_max: u32) -> Self {
+        State { steps_left: steps_max, cut_off: false, has_broken: false }
+    }
+
+    /// The effort of a walk of at most `steps_max` steps.
+    pub(super) fn effort(&self, steps_max: u32) -> Effort {
+        Effort { steps: steps_max - self.steps_left, cut_off: self.cut_off }
+    }
+
     /// Takes up to `steps` steps.
     #[inline(always)]
     fn take(&mut self, steps: usize) -> usize {
@@ -329,14 +340,13 @@ impl<G: Goal> Walker<'_, G> {
 }
 
 impl Query {
-    /// Walks for a burst.
+    /// Walks for a burst, from these states on.
     #[inline(always)]
-    pub(super) fn burst<L: Lanes, G: Goal>(&self, queries: &[TagQuery<'_>], goal: &mut G, efforts: &mut [Effort]) {
-        let mut states = [State { steps_left: self.steps_max, cut_off: false, has_broken: false }; BURST_MAX];
+    pub(super) fn burst<L: Lanes, G: Goal>(&self, queries: &[TagQuery<'_>], goal: &mut G, states: &mut [State]) {
         let mut held = Vec::new();
-        for (query, state) in queries.iter().zip(&mut states) {
-            let tags = if query.tags.is_none() { self.held::<L>(&query.filter, state) } else { Vec::new() };
-            held.push(tags);
+        for (query, state) in queries.iter().zip(&mut *states) {
+            let asks_known = query.tags.is_none() && !state.has_broken;
+            held.push(if asks_known { self.held::<L>(&query.filter, state) } else { Vec::new() });
         }
         let packets: [Packet<'_>; BURST_MAX] = std::array::from_fn(|i| {
             let tags = queries.get(i).map_or(&[][..], |query| query.tags.unwrap_or(&held[i]));
@@ -347,19 +357,18 @@ impl Query {
             chunks: &self.shared.chunks,
             directory: &self.shared.directory,
             packets,
-            states,
+            states: std::array::from_fn(|i| states.get(i).copied().unwrap_or(State::new(0))),
             goal,
             pending: Pending::default(),
         };
         if let Some(entry) = self.shared.empty() {
-            for (packet, state) in walker.states[..packets.len()].iter_mut().enumerate() {
+            let states = walker.states[..packets.len()].iter_mut().enumerate();
+            for (packet, state) in states.filter(|(_, state)| !state.has_broken) {
                 state.has_broken = walker.goal.found(packet, None, entry).is_break();
             }
         }
         self.walk::<L, G>(&mut walker);
-        for (walk, state) in efforts.iter_mut().zip(&walker.states) {
-            *walk = Effort { steps: self.steps_max - state.steps_left, cut_off: state.cut_off };
-        }
+        states.copy_from_slice(&walker.states[..states.len()]);
     }
 
     /// The known tags that a filter holds.
@@ -369,7 +378,7 @@ impl Query {
         let (steps, cut_off) =
             self.shared.known.held::<L>(filter, &self.shared.chunks, state.steps_left as usize, &mut held);
         state.steps_left -= steps as u32;
-        state.cut_off = cut_off;
+        state.cut_off |= cut_off;
         held
     }
 
@@ -420,7 +429,9 @@ impl TagsetFib for Query {
     ) {
         assert_eq!(queries.len(), efforts.len());
         assert!(queries.len() <= BURST_MAX);
-        processor::burst(self, queries, &mut All(visit), efforts);
+        let mut states = [State::new(self.steps_max); BURST_MAX];
+        processor::burst(self, queries, &mut All(visit), &mut states[..queries.len()]);
+        efforts.iter_mut().zip(states).for_each(|(effort, state)| *effort = state.effort(self.steps_max));
     }
 
     fn largest_subset_burst(
@@ -432,11 +443,11 @@ impl TagsetFib for Query {
         assert_eq!(queries.len(), out.len());
         assert!(queries.len() <= BURST_MAX);
         let mut best = [Best::NONE; BURST_MAX];
-        let mut efforts = [Effort::default(); BURST_MAX];
+        let mut states = [State::new(self.steps_max); BURST_MAX];
         let mut goal = Largest { accept, best: &mut best };
-        processor::burst(self, queries, &mut goal, &mut efforts[..queries.len()]);
-        for ((found, best), walk) in out.iter_mut().zip(best).zip(efforts) {
-            *found = (best.entry, walk);
+        processor::burst(self, queries, &mut goal, &mut states[..queries.len()]);
+        for ((found, best), state) in out.iter_mut().zip(best).zip(states) {
+            *found = (best.entry, state.effort(self.steps_max));
         }
     }
 

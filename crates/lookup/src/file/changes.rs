@@ -224,6 +224,13 @@ impl Changes {
         page
     }
 
+    /// What these changes have written, by its place in the table's file, and the first ones had not, or not so. `first` are some of
+    /// these changes.
+    pub fn since<'a>(&'a self, first: &'a Changes) -> impl Iterator<Item = (u64, &'a [u8])> {
+        let new = self.lines.iter().filter(|(place, line)| first.lines.get(place) != Some(line));
+        new.map(|(place, line)| (*place, &line[..]))
+    }
+
     /// Lines that changes have written between two places of the table's file, and where they are.
     pub(super) fn lines_in(&self, range: std::ops::Range<u64>) -> impl Iterator<Item = (u64, &[u8; LINE])> {
         self.lines.range(range).map(|(place, line)| (*place, line))

@@ -1,7 +1,7 @@
 """How long a large table takes to all routers of a fleet, and what a change of it and a node that comes back cost.
 
-`measure_fleet_tables.py [--rules 200000,1000000] [--kind routes,built,flat] [--agents 3] [--changed 10] [--names-memory-max MIB]
-[--out FILE]`
+`measure_fleet_tables.py [--rules 200000,1000000] [--kind routes,built,flat] [--agents 3] [--changed 10] [--repeats N]
+[--names-memory-max MIB] [--out FILE]`
 
 Starts etcd and some routers with an agent each, all on this machine. Chunks are at the first router; each other router asks
 the one before it, so that a chunk crosses each link once. With `routes`, agents register all rules. With `built` and `flat`, a builder
@@ -12,6 +12,8 @@ beside the first router makes a file for all. Then, for each number of rules:
   all programs have written, and `disk_s` is the time in which this disk writes so many to files of 2 GB, with fsync, and reads them;
   `disk_times` is how many times as long the load took, and `spread_disk_times` the same of `spread_s` and of what agents and routers have written.
 - *change*: some rules get another group, as a delta.
+- *repeats*, with `--repeats`: the same rules get other groups, so many times, one change after the other. `last_s` is the median of all, and
+  `last_max_s` the longest. With a file, `made_s` and `made_max_s` are the same from the moment when the builder has made the change.
 - *rejoin*: the last agent is killed, the table is loaded again with as many rules changed, and the agent comes back.
 
 A rule is a name of the real list of domains with a number behind it, and leads to one of sixteen groups. Flat names are the same as one
@@ -36,6 +38,7 @@ import urllib.request
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from statistics import median
 
 from measure_fleet import PREFIX, Etcd, Node, b64, group, tell, wait
 from router import ROOT, binary, free_ports
@@ -44,6 +47,7 @@ GROUPS = 16
 NETWORK = "/fleet-test"
 PATIENCE_S = 3600
 BUILT = re.compile(r"^(\S+)\s.* rows built in \d+ ms, a file of (\d+) bytes;.*with \d+ bytes; (\d+) ms in all", re.MULTILINE)
+MADE = re.compile(r"^(\S+)\s.* changes made in \d+ ms", re.MULTILINE)
 DOMAINS = ROOT.parent / "shared" / "data" / "domains_tb0hdan.txt.xz"
 
 
@@ -199,6 +203,11 @@ class Fleet:
         return {"file_bytes": int(file_bytes), "load_s": round(ended - took - begun, 2), "build_s": round(took, 2),
                 "spread_s": round(last - ended, 2)}
 
+    def made(self) -> float | None:
+        """When the builder had made its last change of a file."""
+        made = MADE.findall(self.log.read_text())
+        return datetime.fromisoformat(made[-1].replace("Z", "+00:00")).timestamp() if made else None
+
     def disk_bytes(self) -> int:
         """Bytes that all programs have written to the disk."""
         return self.written + of_process(self.server, "io", "write_bytes") + self.nodes_bytes()
@@ -224,7 +233,7 @@ class Fleet:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def measure(agents: int, count: int, changed: int, kind: str, names_mib: int) -> Iterator[dict]:
+def measure(agents: int, count: int, changed: int, repeats: int, kind: str, names_mib: int) -> Iterator[dict]:
     rules = Rules(count, kind)
     fleet = Fleet(agents, count, kind, names_mib)
     options = {"routes": [], "built": ["--built"], "flat": ["--flat", "/objects", "--check", "4"]}[kind]
@@ -259,6 +268,20 @@ def measure(agents: int, count: int, changed: int, kind: str, names_mib: int) ->
         times = [at - begun for at in wait(fleet.nodes, revision, PATIENCE_S)]
         yield {**common, "step": "change", "changed": changed, "write_s": round(wrote, 3), "first_s": round(min(times), 3),
                "last_s": round(max(times), 3), "bytes": fleet.delta_bytes(), "bound_bytes": bound}
+        lasts, since_made = [], []
+        # In the end, all is as after the first change.
+        for shift in range(repeats, 0, -1):
+            some.write_text("".join(rules.line(n, shift) for n in changes))
+            begun, revision, _ = fleet.write("table", "change", "world", str(some))
+            last = max(wait(fleet.nodes, revision, PATIENCE_S))
+            lasts.append(last - begun)
+            since_made.append(last - (fleet.made() or begun))
+        if repeats:
+            record = {**common, "step": "repeats", "changed": changed, "repeats": repeats,
+                      "last_s": round(median(lasts), 3), "last_max_s": round(max(lasts), 3)}
+            if kind != "routes":
+                record |= {"made_s": round(median(since_made), 3), "made_max_s": round(max(since_made), 3)}
+            yield record
         node = fleet.nodes[-1]
         before = {path.name for path in (node.folder / "chunks").iterdir()}
         node.agent.kill()
@@ -284,13 +307,14 @@ def main() -> None:
     parser.add_argument("--agents", type=int, default=3, help="number of agents")
     parser.add_argument("--names-memory-max", type=int, default=4096, metavar="MIB", help="as that of `byname builder`")
     parser.add_argument("--changed", type=int, default=10, help="rules that change at once")
+    parser.add_argument("--repeats", type=int, default=0, help="how often they change again")
     parser.add_argument("--out", type=Path, help="file to which lines are added")
     arguments = parser.parse_args()
     if not shutil.which("etcd"):
         sys.exit("etcd is missing (Debian: apt install etcd-server)")
     cases = [(int(rules), kind) for rules in arguments.rules.split(",") for kind in arguments.kind.split(",")]
     for rules, kind in cases:
-        for record in measure(arguments.agents, rules, arguments.changed, kind, arguments.names_memory_max):
+        for record in measure(arguments.agents, rules, arguments.changed, arguments.repeats, kind, arguments.names_memory_max):
             tell(record, arguments.out)
 
 

@@ -19,7 +19,7 @@ use crate::value::{
     BadValue, BuiltHead, Down, Group, Head, Link, Nexthop, PolicyRules, Route, Settled, Strategy, TableReport,
     TagRoute, Value,
 };
-pub use built::{UsedFile, WantedFile};
+pub use built::{Kept, UsedFile, WantedFile};
 use tables::Tables;
 pub use tables::{TABLES_MAX, Wanted};
 use tags::Tags;
@@ -161,16 +161,19 @@ impl Intent {
     }
 
     /// A file that was wanted is here, or this is why it is not here yet.
-    pub fn brought(&mut self, file: &WantedFile, result: Result<(), String>, touched: &mut Touched) {
+    pub fn brought(&mut self, file: &WantedFile, result: Result<Kept, String>, touched: &mut Touched) {
         self.built.brought(file.name(), result);
         touched.subjects.insert(Subject::Files);
     }
 
     /// The router does not take these files: they are compared with their blocks again.
     pub fn doubt_files(&mut self) {
-        for file in self.built.files() {
-            self.built.lost(&file.name);
-        }
+        self.built.doubt();
+    }
+
+    /// Where the file of a table is, if it is here.
+    pub fn kept(&self, table: &Label) -> Option<(WantedFile, &Kept)> {
+        self.built.kept(table)
     }
 
     /// The rules of routing that this router should have after its own. The first that fits decides, and those of this node come

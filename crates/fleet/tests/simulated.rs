@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use byname_fleet::agent::{Agent, Change, Event, Existing, LEFT_COST, Options, Ticket};
-use byname_fleet::intent::{Attributes, TOLD};
+use byname_fleet::intent::{Attributes, Kept, TOLD};
 use byname_fleet::key::{Key, Space};
 use byname_fleet::label::Label;
 use byname_fleet::table::content::Content;
@@ -278,7 +278,7 @@ impl Fleet {
             self.fetched += usize::from(!fails);
         }
         if let Some(file) = node.agent.wanted_files().first().filter(|_| node.alive) {
-            let result = if fails { Err("nobody answers".to_owned()) } else { Ok(()) };
+            let result = if fails { Err("nobody answers".to_owned()) } else { Ok(Kept::whole(file.name())) };
             node.agent.file(now, file, result);
             self.brought += usize::from(!fails);
         }
@@ -529,7 +529,7 @@ fn make(node: &mut Node, change: &Change) {
             node.tags.insert(name.clone(), Descriptor::clone(tags));
             node.routes.insert((name, uri.clone()), TOLD);
         }
-        Change::UseFiles { files, .. } => node.files = files.iter().map(|file| file.name.clone()).collect(),
+        Change::UseFiles { files, .. } => node.files = files.iter().map(|file| file.kept.name.clone()).collect(),
         change => {
             let Some((prefix, uri)) = removed(change) else { return };
             assert!(node.routes.remove(&(prefix.clone(), uri.clone())).is_some(), "{prefix} {uri} is not the fleet's");

@@ -42,6 +42,7 @@ use byname_forward::Worker;
 use byname_forward::tables::Tables;
 use byname_forward::worker::{NoMemory, Table};
 use byname_lookup::BuildError;
+use byname_lookup::file::Checked;
 use byname_web::WebServer;
 use byname_wire::{Name, NameHashKey};
 use clap::Args;
@@ -180,7 +181,7 @@ fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: I
     let strategies = earlier.strategies(&config, &source);
     let destinations = destinations(&config, propagate_signer);
     let running = start_forwarder(&config, authorizer, destinations, strategies)?;
-    let RunningForwarder { handle, thread, mut control, pulses, secrets } = running;
+    let RunningForwarder { handle, thread, mut control, pulses, secrets, checked } = running;
     earlier.set_content_store(&source, &handle);
     let health = Arc::<Health>::default();
     process.watch("packet thread", thread)?;
@@ -257,6 +258,7 @@ fn serve(args: RunArgs, base: &Base, arrival: Option<&Arrival>, mut inherited: I
         levels,
         has_marks,
         secrets,
+        checked,
         capture,
         places,
         tree_faces,
@@ -340,6 +342,8 @@ pub struct RunningForwarder {
     pub pulses: Vec<Watched>,
     /// Secrets of the tables.
     pub secrets: Secrets,
+    /// Files of tables that were read.
+    pub checked: Checked,
 }
 
 /// Random numbers with which the tables hash, so that strangers cannot find names that collide.
@@ -353,8 +357,12 @@ pub struct Secrets {
 }
 
 /// Makes a FIB without routes, for a memory node.
-fn build_fib(config: &Config, key: NameHashKey, node: Option<u32>) -> Result<FibEngine, BuildError> {
-    config.build_fib(key, config.rib.routes_max.min(FIB_RULES_MAX), node)
+fn build_fib(
+    config: &Config,
+    key: NameHashKey,
+    (node, checked): (Option<u32>, &Checked),
+) -> Result<FibEngine, BuildError> {
+    config.build_fib(key, config.rib.routes_max.min(FIB_RULES_MAX), (node, checked))
 }
 
 /// Starts the packet threads and the control thread.
@@ -364,7 +372,8 @@ pub fn start_forwarder(
     destinations: Vec<Destination>,
     strategies: Vec<(Name, Name)>,
 ) -> anyhow::Result<RunningForwarder> {
-    let (engines, tables, workers, secrets) = data_plane(config)?;
+    let checked = Checked::default();
+    let (engines, tables, workers, secrets) = data_plane(config, &checked)?;
     let io_config = IoConfig {
         spin: config.general.spin,
         burst_max: config.general.burst_packets,
@@ -393,7 +402,7 @@ pub fn start_forwarder(
     };
     let control =
         service::start(control_config, forwarder, engines, tables).context("cannot start the control thread")?;
-    Ok(RunningForwarder { handle, thread: running.thread, control, pulses: running.pulses, secrets })
+    Ok(RunningForwarder { handle, thread: running.thread, control, pulses: running.pulses, secrets, checked })
 }
 
 /// The audit log of the configuration.
@@ -483,7 +492,7 @@ impl LogLevels {
 }
 
 /// Builds the FIBs, their publisher and the workers that read them, all with one secret hash key.
-fn data_plane(config: &Config) -> anyhow::Result<(Engines, Arc<Tables>, Workers, Secrets)> {
+fn data_plane(config: &Config, checked: &Checked) -> anyhow::Result<(Engines, Arc<Tables>, Workers, Secrets)> {
     let mut secret = [0; 40];
     SystemRandom::new().fill(&mut secret).map_err(|_| anyhow::anyhow!("the system provides no random numbers"))?;
     let word = |i: usize| u64::from_ne_bytes(secret[8 * i..8 * i + 8].try_into().expect("eight of 40 bytes"));
@@ -492,7 +501,7 @@ fn data_plane(config: &Config) -> anyhow::Result<(Engines, Arc<Tables>, Workers,
     let secrets = Secrets { names: words, key, tags: word(3) };
     let placement = config.placement();
     let build = |node| {
-        let engine = on_node(node, || build_fib(config, key, node)).context("the FIB")?;
+        let engine = on_node(node, || build_fib(config, key, (node, checked))).context("the FIB")?;
         Ok(Replica { engine, node })
     };
     let replicas = placement.replicas().into_iter().map(build).collect::<anyhow::Result<Vec<_>>>()?;

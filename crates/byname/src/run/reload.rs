@@ -23,6 +23,7 @@ use byname_control::service::ControlHandle;
 use byname_face::ForwarderHandle;
 use byname_face::pcap::Capture;
 use byname_forward::FaceId;
+use byname_lookup::file::Checked;
 use byname_web::WebServer;
 
 use super::descriptor_store::DescriptorStore;
@@ -62,6 +63,8 @@ pub struct Setup {
     pub has_marks: bool,
     /// Secrets of the tables.
     pub secrets: Secrets,
+    /// Files of tables that were read: only their changes are new.
+    pub checked: Checked,
     /// The file that gets all packets, if there is one.
     pub capture: Option<Capture>,
     /// Places on trees.

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use byname_lookup::file::changes::{Changes, path_of};
+
 use super::*;
 
 /// `byname builder` at a router.
@@ -83,9 +85,24 @@ impl Pair {
     pub fn files(&self, router: usize) -> Vec<String> {
         let all = std::fs::read_dir(self.routers[router].path("tables")).expect("a folder");
         let names = all.map(|entry| entry.expect("a file").file_name().to_string_lossy().into_owned());
-        let mut names: Vec<String> = names.filter(|name| !name.starts_with("fleet.toml")).collect();
+        let is_table = |name: &String| !name.starts_with("fleet.toml") && !name.ends_with(".changes");
+        let mut names: Vec<String> = names.filter(is_table).collect();
         names.sort();
         names
+    }
+
+    /// Number of changes beside the file of rules that a router uses.
+    fn changes(&self, router: usize) -> Option<u64> {
+        let text = std::fs::read_to_string(self.routers[router].path("tables/fleet.toml")).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("bulk_changes = "))?.parse().ok()
+    }
+
+    /// The table of a router, with its changes.
+    fn table(&self, router: usize) -> Option<Vec<u8>> {
+        let path = self.routers[router].path("tables").join(self.files(router).first()?);
+        let mut bytes = std::fs::read(&path).ok()?;
+        Changes::read(&path, self.changes(router)).ok()?.put(0, &mut bytes);
+        Some(bytes)
     }
 
     pub fn fetched(&self, node: &str) -> u64 {
@@ -259,8 +276,7 @@ fn builders_stand_in_for_each_other_and_damage_is_found() {
         damage(&chunk.expect("a chunk").path());
     }
     pair.agents[1] = agent(&pair.etcd, &pair.routers[1], "r2");
-    let read = |at: usize| std::fs::read(pair.routers[at].path("tables").join(pair.files(at).first()?)).ok();
-    wait_until("the file is whole again", || read(0).is_some() && read(0) == read(1));
+    wait_until("the file is whole again", || pair.table(0).is_some() && pair.table(0) == pair.table(1));
     pair.etcd.wait_current(&PAIR);
 
     // Mistakes are explained.
@@ -273,6 +289,71 @@ fn builders_stand_in_for_each_other_and_damage_is_found() {
         assert_eq!(done.code, code, "{line}: {}", done.stderr);
         assert!(done.stderr.contains(part), "{line}: {}", done.stderr);
     }
+}
+
+/// Changes go beside the file that routers have mapped, while packets flow, agents are killed and changes are torn.
+#[test]
+fn changes_are_kept_beside_the_file_and_no_packet_is_lost() {
+    let Some(mut pair) = Pair::start("") else { return };
+    let _builder = Builder::start(&pair.etcd, &pair.routers[0], "builder");
+    pair.load(&many(60_000, "west"), "world --built");
+    let (base, port) = (pair.files(0), pair.routers[0].port);
+    assert_eq!((pair.changes(0), pair.changes(1)), (Some(0), Some(0)));
+    let _server = pair.routers[1].serve("ping-server /names/1/1", "/names/1/1/ping", b"");
+    // Past both routers, by the rules of the file.
+    let pings =
+        pair.routers[0].command("ping --json --interval 2 --count 3000 /names/1/1").stdout(Stdio::piped()).spawn();
+    let pings = pings.expect("start byname");
+    for round in 1..=5 {
+        pair.etcd.fleet(&format!("--patience 40 table add world /new/{round} west"));
+        assert_eq!(pair.way(1, &format!("/new/{round}/x")), format!("{port} 5"));
+        assert_eq!((pair.changes(0), pair.changes(1)), (Some(round), Some(round)));
+    }
+    let pings = pings.wait_with_output().expect("it ends");
+    let pings: Value = serde_json::from_slice(&pings.stdout).expect("JSON");
+    assert_eq!((&pings["received"], &pings["transmitted"]), (&Value::from(3_000), &Value::from(3_000)), "{pings}");
+    assert_eq!((pair.files(0), pair.files(1)), (base.clone(), base.clone()));
+    assert_eq!(pair.table(0), pair.table(1));
+
+    // An agent is killed, and its last change is torn. Its router starts again without it, with the changes that it had.
+    pair.agents[1].kill();
+    let path = pair.routers[1].path("tables").join(&base[0]);
+    let whole = std::fs::read(path_of(&path)).expect("changes");
+    std::fs::write(path_of(&path), [&whole[..], &whole[64..200]].concat()).expect("written");
+    let router = pair.routers.remove(1).start_again();
+    pair.routers.insert(1, router);
+    wait_until("the routes of groups are back", || pair.way(1, "/new/5").ends_with(" 5"));
+    pair.etcd.try_fleet("--patience 1 table remove world /new/5");
+    pair.agents[1] = agent(&pair.etcd, &pair.routers[1], "r2");
+    wait_until("it goes on", || pair.changes(1) == Some(6));
+    pair.etcd.wait_current(&PAIR);
+    assert_eq!((pair.way(1, "/new/5"), pair.files(1)), ("none null".to_owned(), base.clone()));
+    assert_eq!(pair.table(0), pair.table(1));
+
+    // A change is damaged: the file is made of its blocks.
+    pair.agents[1].kill();
+    let mut damaged = std::fs::read(path_of(&path)).expect("changes");
+    damaged[300] ^= 1;
+    std::fs::write(path_of(&path), damaged).expect("written");
+    pair.agents[1] = agent(&pair.etcd, &pair.routers[1], "r2");
+    wait_until("it is whole again", || {
+        pair.files(1).len() == 1 && pair.files(1) != base && pair.table(0) == pair.table(1)
+    });
+    pair.etcd.wait_current(&PAIR);
+    assert_eq!(pair.changes(1), Some(0));
+
+    // Many changes become a file of their own, and the next change goes beside that.
+    let many: String = (0..6_000).map(|n| format!("add /names/{}/{} east\n", n * 10 % 83, n * 10)).collect();
+    let file = pair.etcd.file(&many);
+    pair.etcd.fleet(&format!("--patience 40 table change world {}", file.display()));
+    assert_eq!(pair.way(0, "/names/10/10"), "9 20");
+    wait_until("it is written whole", || {
+        pair.files(0) != base && pair.files(0).len() == 1 && pair.changes(0) == Some(0)
+    });
+    let next = pair.files(0);
+    pair.etcd.fleet("--patience 40 table add world /new/6 west");
+    assert_eq!((pair.way(1, "/new/6"), pair.changes(0), pair.files(0)), (format!("{port} 5"), Some(1), next));
+    wait_until("both have the same", || pair.table(0).is_some() && pair.table(0) == pair.table(1));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use byname_lookup::file::{Opening, Place};
+use byname_lookup::file::{Checked, Opening, Place, Source};
 use byname_lookup::prefix::compact::BulkTable;
 use byname_lookup::{BuildError, Control, Pages};
 use byname_wire::NameHashKey;
@@ -34,27 +34,41 @@ impl Config {
     }
 
     /// An engine for at most `routes_max` routes, for names hashed with `key`, for a memory node, on
-    /// which the caller is.
+    /// which the caller is. Files that `checked` knows are not read again, and others are added to it.
     ///
     /// # Errors
     /// If there is no memory, the file cannot be used, or its key is another one.
-    pub fn build_fib(&self, key: NameHashKey, routes_max: usize, node: Option<u32>) -> Result<FibEngine, BuildError> {
+    pub fn build_fib(
+        &self,
+        key: NameHashKey,
+        routes_max: usize,
+        (node, checked): (Option<u32>, &Checked),
+    ) -> Result<FibEngine, BuildError> {
         // The pages of a file lie on the node of the process that read it first.
         let place = if node.is_some() { Place::Copied(Pages::default()) } else { Place::Mapped };
+        let files = (place, checked);
         let Some(path) = self.bulk_table() else {
             let engine = self.tables.fib.build_with(key, routes_max, &self.tables.fib_parameters())?;
-            let engine = self.behind_flat_namespaces(engine, 0, key, place)?;
+            let engine = self.behind_flat_namespaces(engine, 0, key, files)?;
             return self.behind_partition(engine, key, place);
         };
-        let fib = BulkFib::open(&path, Opening { place, checked: true }, routes_max)
+        let source = Source { path: &path, changes: self.tables.bulk_changes, checked: Some(checked) };
+        let fib = BulkFib::open(source, Opening { place, checked: true }, routes_max)
             .map_err(|error| BuildError::File { reason: error.to_string() })?;
         if *fib.table().key() != key {
             let reason = format!("{} has another hash key than the running router's tables", path.display());
             return Err(BuildError::File { reason });
         }
-        tracing::info!("{} has {} rules and {} labels", path.display(), fib.table().len(), fib.table().labels().len());
+        let changes = self.tables.bulk_changes;
+        tracing::info!(
+            changes,
+            "{} has {} rules and {} labels",
+            path.display(),
+            fib.table().len(),
+            fib.table().labels().len()
+        );
         let depth_max = fib.table().query().depth_max();
-        let engine = self.behind_flat_namespaces(Box::new(fib), depth_max, key, place)?;
+        let engine = self.behind_flat_namespaces(Box::new(fib), depth_max, key, files)?;
         self.behind_partition(engine, key, place)
     }
 

@@ -212,7 +212,7 @@ fn of_faces(notes: &mut Notes<'_>, old: &Faces, new: &Faces, applicable: &mut Fa
 fn of_tables(notes: &mut Notes<'_>, old: &Config, new: &Config, applicable: &mut Config) {
     compare!(notes, "tables.", (old.tables, new.tables, applicable.tables), Tables {
         pit_entries => None, dead_nonces => None, cs_packets => None, cs_bytes => None, cs_policy => None,
-        fib => None, bulk => None,
+        fib => None, bulk => None, bulk_changes => None,
         fib_start_depth => None, fib_children => None, name_hash => None,
         cs_admit => None, cs_serve => None, accept_unasked_data => None,
     } and strategies);

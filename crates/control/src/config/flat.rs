@@ -1,7 +1,7 @@
 //! `[[flat]]`: flat namespaces in front of the FIB.
 
 use byname_lookup::BuildError;
-use byname_lookup::file::{Opening, Place};
+use byname_lookup::file::{Checked, Opening, Place, Source};
 use byname_lookup::prefix::namespaces::{NAMESPACES_MAX, Namespace};
 use byname_wire::{Name, NameHashKey};
 use serde::Deserialize;
@@ -23,6 +23,9 @@ pub struct FlatNamespace {
     /// The file of the names. `None`: only commands tell of names.
     #[serde(default)]
     pub table: Option<PathBuf>,
+    /// Number of changes beside that file that belong to the table.
+    #[serde(default)]
+    pub changes: u64,
     /// Maximum number of names that commands can change.
     #[serde(default = "changes_max")]
     pub changes_max: usize,
@@ -65,7 +68,7 @@ impl Config {
         &self,
         flat: &FlatNamespace,
         key: NameHashKey,
-        opening: Opening,
+        (opening, checked): (Opening, Option<&Checked>),
     ) -> Result<(Namespace, u64), BuildError> {
         let Some(table) = &flat.table else { return Ok((without_table(&flat.prefix, key, flat.changes_max), 0)) };
         let file = |path: &PathBuf| self.folder.join(path);
@@ -75,7 +78,8 @@ impl Config {
             Unknown::Filter => Remedy::Filter(file(&flat.filter)),
             Unknown::Exact => Remedy::Exact(file(&flat.exact)),
         };
-        open((&self.folder.join(table), opening), &flat.prefix, &remedy, flat.changes_max)
+        let source = Source { path: &self.folder.join(table), changes: flat.changes, checked };
+        open((source, opening), &flat.prefix, &remedy, flat.changes_max)
             .map_err(|error| BuildError::File { reason: error.to_string() })
     }
 
@@ -89,17 +93,17 @@ impl Config {
         engine: FibEngine,
         depth_max: usize,
         key: NameHashKey,
-        place: Place,
+        (place, checked): (Place, &Checked),
     ) -> Result<FibEngine, BuildError> {
         if self.flat.is_empty() {
             return Ok(engine);
         }
         let mut namespaces = Vec::new();
         for flat in &self.flat {
-            let (namespace, names) = self.open_flat(flat, key, Opening { place, checked: true })?;
+            let (namespace, names) = self.open_flat(flat, key, (Opening { place, checked: true }, Some(checked)))?;
             if let Some(table) = &flat.table {
-                let (table, labels) = (table.display(), namespace.labels.len());
-                tracing::info!("{table} has {names} flat names and {labels} labels for {}", flat.prefix);
+                let (table, labels, changes) = (table.display(), namespace.labels.len(), flat.changes);
+                tracing::info!(changes, "{table} has {names} flat names and {labels} labels for {}", flat.prefix);
             }
             namespaces.push(namespace);
         }
@@ -153,7 +157,7 @@ impl Config {
         // Only the head is read.
         let opening = Opening { place: Place::Mapped, checked: false };
         let finding = |(n, flat): (usize, &FlatNamespace)| {
-            let error = self.open_flat(flat, NameHashKey::new([0, 0]), opening).err()?;
+            let error = self.open_flat(flat, NameHashKey::new([0, 0]), (opening, None)).err()?;
             Some(Finding::fatal(format!("flat.{n}.table"), error.to_string()))
         };
         self.flat.iter().enumerate().filter_map(finding).collect()

@@ -32,6 +32,7 @@ struct Brought {
 #[serde(deny_unknown_fields, default)]
 struct BroughtTable {
     bulk: PathBuf,
+    bulk_changes: u64,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -69,6 +70,7 @@ impl Config {
                 twice("tables.bulk");
             }
             self.tables.bulk = placed(brought.tables.bulk);
+            self.tables.bulk_changes = brought.tables.bulk_changes;
         }
         if !brought.tags.bulk.as_os_str().is_empty() {
             if !self.tags.bulk.as_os_str().is_empty() {
@@ -106,12 +108,13 @@ mod tests {
         std::fs::create_dir(folder.path().join("fleet")).expect("a folder");
         let write = |text: &str| std::fs::write(&brought, text).expect("written");
         write(
-            "[tables]\nbulk = \"a.table\"\n[[flat]]\nprefix = \"/objects\"\ntable = \"/x/o.flat\"\n\
+            "[tables]\nbulk = \"a.table\"\nbulk_changes = 3\n[[flat]]\nprefix = \"/objects\"\ntable = \"/x/o.flat\"\nchanges = 5\n\
              [partition]\ntable = \"p\"\nholds = [\"/r/1\"]\n[tags]\nbulk = \"t.tags\"\n",
         );
         let config = parse("").expect("good");
         assert_eq!(config.bulk_table(), Some(folder.path().join("fleet/a.table")));
         assert_eq!(config.flat[0].table, Some(PathBuf::from("/x/o.flat")));
+        assert_eq!((config.tables.bulk_changes, config.flat[0].changes), (3, 5));
         assert_eq!(config.partition_table(), Some(folder.path().join("fleet/p")));
         assert_eq!(config.tag_table(), Some(folder.path().join("fleet/t.tags")));
         for (here, part) in [

@@ -232,6 +232,8 @@ pub struct Tables {
     pub fib_children: u32,
     /// A file of rules below the routes. Empty: none.
     pub bulk: PathBuf,
+    /// Number of changes beside that file that belong to the table.
+    pub bulk_changes: u64,
     /// Hash function for names, the same in every table.
     #[serde(deserialize_with = "value::name_hash")]
     pub name_hash: HashFunction,
@@ -259,6 +261,7 @@ impl Default for Tables {
             fib_start_depth: FibParameters::default().start_depth,
             fib_children: FibParameters::default().children,
             bulk: PathBuf::new(),
+            bulk_changes: 0,
             name_hash: HashFunction::default(),
             cs_admit: true,
             cs_serve: true,

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use byname_lookup::file::{FileError, Opening};
+use byname_lookup::file::{FileError, Opening, Source};
 use byname_lookup::prefix::compact::{BulkTable, Options, Translation};
 use byname_lookup::{BuildError, Change, Control, EntryId, PrefixFib, Update};
 use byname_wire::Name;
@@ -59,9 +59,11 @@ impl BulkFib {
     ///
     /// # Errors
     /// If the file has no such table.
-    pub fn open(path: &Path, opening: Opening, routes_max: usize) -> Result<Self, BulkFibError> {
+    pub fn open<'a>(source: impl Into<Source<'a>>, opening: Opening, routes_max: usize) -> Result<Self, BulkFibError> {
+        let source = source.into();
+        let path = source.path;
         let file = |source| BulkFibError::File { path: path.to_owned(), source };
-        let mut table = BulkTable::open(path, opening, &Options::default()).map_err(file)?;
+        let mut table = BulkTable::open(source, opening, &Options::default()).map_err(file)?;
         table.uncover_removed();
         table.set_rules_max(table.len().saturating_add(routes_max));
         let mut labels: HashMap<Name, Vec<EntryId>> = HashMap::new();
@@ -103,9 +105,14 @@ impl Control<Name> for BulkFib {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
     use byname_forward::FaceId;
     use byname_forward::tables::{Nexthop, Tables};
-    use byname_lookup::prefix::compact::BulkLoader;
+    use byname_lookup::file::Checked;
+    use byname_lookup::file::changes::Changes;
+    use byname_lookup::prefix::compact::{BulkLoader, LiveLoader};
     use byname_wire::{NameHashKey, NameView, PrefixHashes};
 
     use super::super::FibWriter;
@@ -163,6 +170,83 @@ mod tests {
         fib.set(name("/upstream/2").as_ref(), &mut two, &to(304));
         fib.commit();
         assert_eq!((face_of("/net/x"), fib.failures()), (Some(304), 0));
+    }
+
+    /// Two rules change at once, again and again. A reader finds both as they are after the same change, and always finds them.
+    #[test]
+    fn a_reader_sees_each_change_beside_a_file_whole_and_waits_for_none() {
+        const CHANGES: u64 = 60;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.table");
+        let others: Vec<Name> = (0..20_000).map(|n| name(&format!("/many/{n:05}"))).collect();
+        let (left, right) = (name("/left"), name("/right"));
+        let rules = || [&left].into_iter().chain(&others).chain([&right]).map(|name| (name, EntryId(0)));
+        let options = Options::default();
+        let mut loader = BulkLoader::new(KEY, 30_000, &options).expect("memory");
+        rules().for_each(|(name, entry)| loader.push(name.as_ref(), entry).expect("sorted, and room"));
+        let mut table = loader.finish_table(&options).expect("room");
+        table.set_labels(["/up/0", "/up/1"].map(|label| label.as_bytes().into()).to_vec());
+        table.save(&path).expect("a new file");
+        let mut live = LiveLoader::open(&path, &options).expect("ours");
+        rules().for_each(|(name, entry)| live.push(name.as_ref(), entry).expect("room"));
+        let mut live = live.finish().expect("of these rules");
+        let checked = Checked::default();
+        let open = |changes| {
+            let source = Source { path: &path, changes, checked: Some(&checked) };
+            BulkFib::open(source, Opening::default(), 10)
+                .map_err(|error| BuildError::File { reason: error.to_string() })
+        };
+        let engine = open(0).expect("ours");
+        let tables = Arc::new(Tables::new(engine.query()));
+        let mut fib: FibWriter = FibWriter::new(Box::new(engine), tables.clone());
+        let (mut zero, mut one) = (None, None);
+        fib.set(name("/up/0").as_ref(), &mut zero, &[Nexthop { face: FaceId(300), cost: 1 }]);
+        fib.set(name("/up/1").as_ref(), &mut one, &[Nexthop { face: FaceId(301), cost: 1 }]);
+        fib.commit();
+        let done = AtomicBool::new(false);
+        let turns = std::thread::scope(|scope| {
+            let reading = scope.spawn(|| {
+                let (mut reader, mut hashes) = (tables.reader(), PrefixHashes::default());
+                let (mut turns, mut last, mut at) = (0, None, 0);
+                while !done.load(Ordering::Relaxed) {
+                    reader.begin_burst();
+                    let mut find = |asked: &Name| {
+                        let found = reader.fib().longest_match(&NameView::new(&KEY, asked.as_ref(), &mut hashes));
+                        found.expect("no rule is ever missing").entry
+                    };
+                    let both = [find(&left), find(&right)];
+                    at = (at + 7) % others.len();
+                    let _ = find(&others[at]);
+                    assert_eq!(both[0], both[1], "a part of a change");
+                    turns += usize::from(last.replace(both[0]) != Some(both[0]));
+                    reader.end_burst();
+                }
+                turns
+            });
+            let mut before = std::fs::read(&path).expect("ours");
+            for change in 1..=CHANGES {
+                let entry = EntryId((change % 2) as u32);
+                let edits = live.apply(&[&left, &right].map(|name| Change::Set(name.clone(), entry))).expect("room");
+                let mut after = before.clone();
+                edits
+                    .iter()
+                    .for_each(|edit| after[edit.at as usize..][..edit.bytes.len()].copy_from_slice(&edit.bytes));
+                let lines = before.chunks(64).zip(after.chunks(64)).zip(0u64..);
+                let runs = lines.filter(|((old, new), _)| old != new).map(|((_, new), number)| (64 * number, new));
+                Changes::read(&path, None).expect("ours").append(b"", runs).expect("lines");
+                before = after;
+                let rules = [("/up/0", zero), ("/up/1", one)].map(|(uri, group)| (name(uri), group.expect("set")));
+                fib.rebuild(|_| Ok(Box::new(open(change)?)), rules.into_iter()).expect("it takes all rules");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            done.store(true, Ordering::Relaxed);
+            reading.join().expect("every lookup is right")
+        });
+        assert!(turns > 20, "the reader has seen {turns} of {CHANGES} changes");
+        // A number that is not there changes nothing.
+        assert!(
+            matches!(open(CHANGES + 1), Err(BuildError::File { reason }) if reason.contains("change 61 is wanted"))
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use byname_lookup::file::{FileError, Opening};
+use byname_lookup::file::{FileError, Opening, Source};
 use byname_lookup::flat::FlatFib;
 use byname_lookup::flat::known::{Exact, Filter, Known};
 use byname_lookup::flat::labelled::LabelledTable;
@@ -81,13 +81,14 @@ pub enum Remedy {
 /// # Errors
 /// If the file has no such table, a label is no name, the remedy is a checksum and there is none, or the remedy's file does not fit.
 pub fn open(
-    (path, opening): (&Path, Opening),
+    (source, opening): (Source<'_>, Opening),
     prefix: &Name,
     remedy: &Remedy,
     changes_max: usize,
 ) -> Result<(Namespace, u64), FlatError> {
+    let path = source.path;
     let table =
-        LabelledTable::open(path, opening).map_err(|source| BulkFibError::File { path: path.to_owned(), source })?;
+        LabelledTable::open(source, opening).map_err(|source| BulkFibError::File { path: path.to_owned(), source })?;
     let labels = table.labels();
     if *remedy == Remedy::Checksum && labels.check_bits == 0 {
         return Err(FlatError::NoChecksum { path: path.to_owned() });
@@ -258,7 +259,7 @@ mod tests {
         saved(&path, &["/up/1", "/up/2"], 16, &[("a", 0), ("b", 1), ("c", 0)]);
         for kind in FibEngineKind::ALL {
             let (namespace, names) =
-                open((&path, Opening::default()), &name("/o"), &Remedy::Checksum, 10).expect("ours");
+                open((path.as_path().into(), Opening::default()), &name("/o"), &Remedy::Checksum, 10).expect("ours");
             assert_eq!(names, 3);
             let mut fib = writer(kind.build(KEY, 100).expect("little memory"), 0, namespace);
             assert_eq!(face_of(&fib, "/o/a"), None, "its label has no route");
@@ -295,7 +296,8 @@ mod tests {
         table.save(&bulk).expect("a new file");
         let engine = BulkFib::open(&bulk, Opening::default(), 10).expect("ours");
         let depth_max = engine.table().query().depth_max();
-        let (namespace, _) = open((&path, Opening::default()), &name("/o"), &Remedy::Checksum, 10).expect("ours");
+        let (namespace, _) =
+            open((path.as_path().into(), Opening::default()), &name("/o"), &Remedy::Checksum, 10).expect("ours");
         let mut fib = writer(Box::new(engine), depth_max, namespace);
         fib.set(name("/up/1").as_ref(), &mut None, &to(300));
         fib.set(name("/up/2").as_ref(), &mut None, &to(301));
@@ -315,7 +317,7 @@ mod tests {
         Filter::save((&filter, &TABLE_KEY), 16, digests(), &mut |_| {}).expect("a new file");
         Exact::save((&exact, &TABLE_KEY), digests()).expect("a new file");
         Exact::save((&other, &KEY), digests()).expect("a new file");
-        let open = |remedy: Remedy| open((&path, Opening::default()), &name("/o"), &remedy, 10);
+        let open = |remedy: Remedy| open((path.as_path().into(), Opening::default()), &name("/o"), &remedy, 10);
         for (remedy, passed_max) in [(Remedy::Any, 500), (Remedy::Filter(filter.clone()), 3), (Remedy::Exact(exact), 0)]
         {
             let (namespace, _) = open(remedy.clone()).expect("ours");
@@ -340,7 +342,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.flat");
         let opening = Opening { checked: true, ..Opening::default() };
-        let open = |remedy| open((&path, opening), &name("/o"), &remedy, 0).map(drop);
+        let open = |remedy| open((path.as_path().into(), opening), &name("/o"), &remedy, 0).map(drop);
         assert!(matches!(open(Remedy::Checksum), Err(FlatError::File(BulkFibError::File { .. }))));
         saved(&path, &["/up/1"], 0, &[("a", 0)]);
         assert!(matches!(open(Remedy::Checksum), Err(FlatError::NoChecksum { .. })));

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use byname_wire::Name;
 
 use crate::intent::built::group_of;
-use crate::intent::{Attributes, Intent, Routes, Subject, TOLD, Touched, UsedFile, Wanted, WantedFile};
+use crate::intent::{Attributes, Intent, Kept, Routes, Subject, TOLD, Touched, UsedFile, Wanted, WantedFile};
 use crate::key::{Key, Space};
 use crate::label::Label;
 use crate::table::{Digest, Rows};
@@ -267,8 +267,8 @@ impl Agent {
         if self.options.takes_files { self.intent.wanted_files().collect() } else { Vec::new() }
     }
 
-    /// A file that was wanted is here, whole; or this is why it is not here yet.
-    pub fn file(&mut self, now: u64, file: &WantedFile, result: Result<(), String>) {
+    /// A file that was wanted is here, whole, and where; or this is why it is not here yet.
+    pub fn file(&mut self, now: u64, file: &WantedFile, result: Result<Kept, String>) {
         let mut touched = Touched::default();
         let was_due = self.dirty.contains(&Subject::Files);
         self.intent.brought(file, result, &mut touched);
@@ -277,6 +277,16 @@ impl Agent {
             // The router has refused it a moment ago.
             self.dirty.remove(&Subject::Files);
         }
+    }
+
+    /// Where the file of a table is, if it is here.
+    pub fn kept(&self, table: &Label) -> Option<(WantedFile, Kept)> {
+        self.intent.kept(table).map(|(wanted, kept)| (wanted, kept.clone()))
+    }
+
+    /// All files that the router should use.
+    pub fn files(&self) -> Vec<UsedFile> {
+        self.intent.files()
     }
 
     /// Lists of the blocks of all files, and patches that lead to them.

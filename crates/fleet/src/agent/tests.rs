@@ -46,7 +46,7 @@ fn all(agent: &mut Agent, now: u64) -> Vec<String> {
             Change::SetStrategy { prefix, strategy } => format!("set {prefix} {strategy}"),
             Change::RestoreStrategy { prefix } => format!("restore {prefix}"),
             Change::UseFiles { files, policy } => {
-                let files = files.iter().map(|file| &*file.name);
+                let files = files.iter().map(|file| &*file.kept.name);
                 format!("use {}", files.chain(policy.iter().map(String::as_str)).collect::<Vec<_>>().join(" "))
             }
         });
@@ -593,7 +593,7 @@ mod files {
     /// All files that are wanted are here.
     fn bring(agent: &mut Agent, now: u64) {
         for file in agent.wanted_files() {
-            agent.file(now, &file, Ok(()));
+            agent.file(now, &file, Ok(Kept::whole(file.name())));
         }
     }
 

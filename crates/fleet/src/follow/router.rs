@@ -266,6 +266,10 @@ fn finish(
                 Change::Withdraw { tags, uri } => {
                     told.forget(tags, uri).map_err(|error| format!("{}: {}", words(&change), RouterError::State(error)))
                 }
+                Change::UseFiles { files, .. } => {
+                    super::files::remove_old(shared, files);
+                    Ok(())
+                }
                 _ => Ok(()),
             }
         }
@@ -288,7 +292,7 @@ fn words(change: &Change) -> String {
         Change::SetStrategy { prefix, strategy } => format!("strategy {strategy} of {prefix}"),
         Change::RestoreStrategy { prefix } => format!("strategy of {prefix} as it was"),
         Change::UseFiles { files, policy } => match files.last() {
-            Some(file) => format!("use of {}", file.name),
+            Some(file) => format!("use of {}", file.kept.name),
             None if !policy.is_empty() => "rules of routing".to_owned(),
             None => "end of the use of files".to_owned(),
         },

@@ -11,6 +11,7 @@ use byname_wire::Name;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
+use super::files::Making;
 use super::{PAUSE, Shared};
 use crate::intent::Wanted;
 use crate::table::blocks::Blocks;
@@ -95,7 +96,10 @@ pub(crate) async fn stored(stores: &[Objects], digest: Digest, mut why: String) 
 /// Fetches what is wanted, for ever.
 pub(super) async fn load(shared: &Shared) {
     let (mut pause, mut said) = (PAUSE.0, String::new());
-    let mut kept = BTreeSet::new();
+    let (mut kept, mut making) = (BTreeSet::new(), None);
+    if let Some(options) = &shared.options.files {
+        super::files::remove_parts(options);
+    }
     loop {
         let wanted = shared.agent.borrow().wanted_tables();
         let Some(first) = wanted.first() else {
@@ -103,6 +107,7 @@ pub(super) async fn load(shared: &Shared) {
             if let Some(file) = file {
                 if super::files::bring(shared, &file, &mut said).await {
                     pause = PAUSE.0;
+                    making = making.or_else(|| Making::begin(shared, &file));
                 } else {
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(PAUSE.1);
@@ -112,7 +117,14 @@ pub(super) async fn load(shared: &Shared) {
             mirror(shared, &mut kept).await;
             pause = PAUSE.0;
             if !is_wanting(shared) {
-                shared.tables.notified().await;
+                tokio::select! {
+                    () = shared.tables.notified() => {}
+                    result = Making::done(&mut making) => {
+                        if let Some(making) = making.take() {
+                            making.finish(shared, result);
+                        }
+                    }
+                }
             }
             continue;
         };

@@ -51,11 +51,27 @@ impl WantedFile {
     }
 }
 
+/// Where a file is kept: it may be an earlier one, with changes beside it that lead to this one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// The name of the file that is there.
+    pub name: String,
+    /// Number of changes beside it.
+    pub changes: u64,
+}
+
+impl Kept {
+    /// A file of its own.
+    pub fn whole(name: String) -> Self {
+        Kept { name, changes: 0 }
+    }
+}
+
 /// A file that the router should use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsedFile {
-    /// Its name.
-    pub name: String,
+    /// Where it is.
+    pub kept: Kept,
     /// What it has.
     pub kind: TableKind,
     /// The prefix of its flat names, if it has some. And whether unknown names pass as known.
@@ -66,8 +82,8 @@ pub struct UsedFile {
 #[derive(Debug, Default)]
 pub(super) struct Built {
     heads: BTreeMap<Label, BuiltHead>,
-    /// Names of files that are here, whole.
-    here: BTreeSet<String>,
+    /// Files that are here, whole, by their names.
+    here: BTreeMap<String, Kept>,
     /// Why a file is not here.
     why: BTreeMap<String, String>,
 }
@@ -93,7 +109,7 @@ impl Built {
 
     pub(super) fn wanted(&self) -> impl Iterator<Item = WantedFile> {
         let all = self.heads.iter().map(|(table, head)| WantedFile { table: table.clone(), head: head.clone() });
-        all.filter(|wanted| !self.here.contains(&wanted.name()))
+        all.filter(|wanted| !self.here.contains_key(&wanted.name()))
     }
 
     /// All lists of blocks that etcd names.
@@ -102,22 +118,29 @@ impl Built {
     }
 
     /// A file is here, or this is why not. Returns whether anything is different now.
-    pub(super) fn brought(&mut self, name: String, result: Result<(), String>) {
+    pub(super) fn brought(&mut self, name: String, result: Result<Kept, String>) {
         match result {
-            Ok(()) => {
+            Ok(kept) => {
                 self.why.remove(&name);
-                self.here.insert(name);
+                self.here.insert(name, kept);
             }
             Err(why) => drop(self.why.insert(name, why)),
         }
         let wanted: BTreeSet<String> = self.heads.iter().map(|(table, head)| head.file_name(table)).collect();
-        self.here.retain(|name| wanted.contains(name));
+        self.here.retain(|name, _| wanted.contains(name));
         self.why.retain(|name, _| wanted.contains(name));
     }
 
-    /// A file that was here is not whole any more.
-    pub(super) fn lost(&mut self, name: &str) {
-        self.here.remove(name);
+    /// Perhaps no file is whole any more.
+    pub(super) fn doubt(&mut self) {
+        self.here.clear();
+    }
+
+    /// Where the file of a table is, if it is here.
+    pub(super) fn kept(&self, table: &Label) -> Option<(WantedFile, &Kept)> {
+        let wanted = WantedFile { table: table.clone(), head: self.heads.get(table)?.clone() };
+        let kept = self.here.get(&wanted.name())?;
+        Some((wanted, kept))
     }
 
     /// Why the files of this intent cannot be used.
@@ -147,7 +170,9 @@ impl Built {
         let file = |(table, head): (&Label, &BuiltHead)| {
             // `set` has read the prefix.
             let flat = head.flat.as_ref().and_then(|flat| Some((flat.prefix().ok()?, flat.check_bits == 0)));
-            UsedFile { name: head.file_name(table), kind: head.kind, flat }
+            let name = head.file_name(table);
+            let kept = self.here.get(&name).cloned().unwrap_or_else(|| Kept::whole(name));
+            UsedFile { kept, kind: head.kind, flat }
         };
         self.heads.iter().map(file).collect()
     }
@@ -155,7 +180,7 @@ impl Built {
     pub(super) fn report(&self, into: &mut BTreeMap<String, TableReport>) {
         for (table, head) in &self.heads {
             let name = head.file_name(table);
-            let waits = (!self.here.contains(&name))
+            let waits = (!self.here.contains_key(&name))
                 .then(|| self.why.get(&name).cloned().unwrap_or_else(|| "its file is not here yet".to_owned()));
             let is_here = waits.is_none();
             let of = |number: u64| if is_here { number } else { 0 };

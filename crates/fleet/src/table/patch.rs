@@ -13,6 +13,9 @@ const LINE: usize = 64;
 /// Most bytes of a patch before compression. Above, blocks travel.
 pub const PATCH_BYTES_MAX: usize = 1 << 20;
 
+/// Blocks that are written at a time.
+const WRITTEN: usize = 16;
+
 /// Differences, from the lowest to the highest.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Patch {
@@ -93,17 +96,29 @@ impl Patch {
         let io = |error: std::io::Error| format!("{}: {error}", store.folder().display());
         let read = |digest| store.read(digest).map_err(io)?.ok_or_else(|| "the blocks before are not here".to_owned());
         let mut list = Blocks::decode(before, &read(before)?).map_err(|error| error.to_string())?;
-        for runs in self.runs.chunk_by(|(one, _), (other, _)| block_of(*one) == block_of(*other)) {
-            let number = block_of(runs[0].0);
-            let digest = list.digests.get_mut(number).ok_or("a block of the patch is behind the file")?;
-            let mut block = read(*digest)?;
-            for (at, run) in runs {
-                let from = (at % BLOCK_BYTES as u64) as usize;
-                let to = block.get_mut(from..from + run.len()).ok_or("lines of the patch are behind the file")?;
-                to.copy_from_slice(run);
+        let blocks: Vec<_> = self.runs.chunk_by(|(one, _), (other, _)| block_of(*one) == block_of(*other)).collect();
+        for some in blocks.chunks(WRITTEN) {
+            let mut made = Vec::with_capacity(some.len());
+            for runs in some {
+                let number = block_of(runs[0].0);
+                let digest = list.digests.get_mut(number).ok_or("a block of the patch is behind the file")?;
+                let mut block = read(*digest)?;
+                for (at, run) in *runs {
+                    let from = (at % BLOCK_BYTES as u64) as usize;
+                    let to = block.get_mut(from..from + run.len()).ok_or("lines of the patch are behind the file")?;
+                    to.copy_from_slice(run);
+                }
+                *digest = Digest::of(&block);
+                made.push((*digest, block));
             }
-            *digest = Digest::of(&block);
-            store.write(*digest, &block).map_err(io)?;
+            // Each write waits for the disk: together they wait once.
+            std::thread::scope(|scope| {
+                let write = |(digest, block): &(Digest, Vec<u8>)| store.write(*digest, block).map(drop);
+                let writes: Vec<_> = made.iter().map(|made| scope.spawn(move || write(made))).collect();
+                let panicked = |_| Err(std::io::Error::other("a thread has ended"));
+                writes.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(panicked))
+            })
+            .map_err(io)?;
         }
         let bytes = list.encode().map_err(|error| error.to_string())?;
         after.check(&bytes).map_err(|error| error.to_string())?;

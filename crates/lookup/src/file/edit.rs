@@ -1,13 +1,13 @@
 //! Changes of a file that keeps its length: which bytes to write where, checksums included.
 //!
-//! A checksum of lines is not computed again. CRC-32C is linear: the checksums of two sections of one length differ by that of their
-//! exclusive or, which is zero but for the lines that differ. So an edit costs as much as these lines, whatever the length of the file.
+//! A checksum of lines is not computed again (`crc`). So an edit costs as much as its lines, whatever the length of the file.
 
 use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-use super::{FileError, Header, Kind, TableFile};
+use super::header::Header;
+use super::{FileError, Kind, TableFile, crc};
 use crate::memory::Line;
 use crate::update::BuildError;
 
@@ -88,12 +88,9 @@ impl EditedFile {
         for Rewritten { line, before, after } in lines.filter(|line| line.before != line.after) {
             let at = line as u64 * LINE as u64;
             let behind = section.len.checked_sub(at + LINE as u64);
+            let behind = behind.filter(|behind| behind.is_multiple_of(LINE as u64));
             let behind = behind.ok_or_else(|| FileError::malformed(format!("section {number} has no line {line}")))?;
-            let differ: Vec<u8> =
-                before.iter().zip(after).flat_map(|(before, after)| (before ^ after).to_le_bytes()).collect();
-            // Without the inversions at both ends, which cancel out in the difference of two checksums.
-            let difference = !crc32c::crc32c_append(!0, &differ);
-            section.crc ^= crc32c::crc32c_combine(difference, 0, behind as usize);
+            section.crc ^= crc::behind(crc::difference(&before, &after), behind / LINE as u64);
             let bytes = after.into_iter().flat_map(u64::to_le_bytes).collect();
             self.edits.push(Edit { at: section.offset + at, bytes });
         }

@@ -21,27 +21,35 @@
 //! **Changes.** A file is never changed. Saving a table writes a new file beside the old one and
 //! renames it, so a process that has mapped the old one keeps it. If something else writes into a mapped
 //! file, answers become arbitrary. If it cuts the file, the system ends the process (SIGBUS). Where
-//! others can write to a table, use [`Place::Copied`].
+//! others can write to a table, use [`Place::Copied`]. What has changed since a file was written can be in a second file
+//! ([`changes`]), which is applied to the table when it is opened, in memory of this process ([`Source`]).
 //!
 //! **Secrets.** The file contains the hash key, because the table is of no use without it. Anybody
 //! who reads it can make names that collide. Files are made for their owner alone (mode 600).
 
+pub mod changes;
+mod checked;
+mod crc;
 mod edit;
+mod header;
 pub mod secret;
 mod write;
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use byname_wire::{HashFunction, NameHashKey};
+use byname_wire::NameHashKey;
 use thiserror::Error;
 
 use crate::memory::{Line, Lines, Pages};
 use crate::sync::Ordering;
 
+use self::changes::{Changes, ChangesError};
+pub use self::checked::Checked;
 pub use self::edit::{Edit, LiveError};
 pub(crate) use self::edit::{EditedFile, Rewritten};
+use self::header::{Header, Section};
 pub(crate) use self::write::TableWriter;
 
 const MAGIC: [u8; 8] = *b"byntable";
@@ -78,6 +86,29 @@ pub struct Opening {
 impl Default for Opening {
     fn default() -> Self {
         Opening { place: Place::Mapped, checked: true }
+    }
+}
+
+/// A file, and how many of the changes beside it belong to the table.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// The file.
+    pub path: &'a Path,
+    /// Number of changes ([`changes`]).
+    pub changes: u64,
+    /// Files that need not be read again, where lines are mapped. What this file is found to be is added.
+    pub checked: Option<&'a Checked>,
+}
+
+impl<'a> From<&'a Path> for Source<'a> {
+    fn from(path: &'a Path) -> Self {
+        Source { path, changes: 0, checked: None }
+    }
+}
+
+impl<'a> From<&'a PathBuf> for Source<'a> {
+    fn from(path: &'a PathBuf) -> Self {
+        path.as_path().into()
     }
 }
 
@@ -153,6 +184,14 @@ pub enum FileError {
         /// The contradiction.
         what: String,
     },
+    /// The changes beside it cannot be applied.
+    #[error("{}: {source}", path.display())]
+    Changes {
+        /// The file of changes.
+        path: PathBuf,
+        /// The reason.
+        source: ChangesError,
+    },
     /// The key or the numbers of a table have another form on this machine.
     #[error("this machine stores numbers with the highest byte first; tables are only used where the lowest is first")]
     ByteOrder,
@@ -164,32 +203,28 @@ impl FileError {
     }
 }
 
-/// Part of a file.
-#[derive(Debug, Clone, Copy)]
-struct Section {
-    number: u32,
-    crc: u32,
-    offset: u64,
-    len: u64,
-}
-
 /// A file with a table, whose header has been checked.
 #[derive(Debug)]
-pub(crate) struct TableFile {
+pub(crate) struct TableFile<'a> {
     file: File,
-    path: PathBuf,
+    source: Source<'a>,
     opening: Opening,
+    metadata: Metadata,
+    /// As the file has it, and as it is after all changes.
+    written: Header,
     header: Header,
+    changes: Changes,
 }
 
-impl TableFile {
-    /// Opens a file and checks its header.
-    pub(crate) fn open(path: &Path, kind: Kind, opening: Opening) -> Result<Self, FileError> {
+impl<'a> TableFile<'a> {
+    /// Opens a file with its changes, and checks its header.
+    pub(crate) fn open(source: impl Into<Source<'a>>, kind: Kind, opening: Opening) -> Result<Self, FileError> {
         if cfg!(target_endian = "big") {
             return Err(FileError::ByteOrder);
         }
-        let io = |source| FileError::Io { path: path.to_owned(), source };
-        let mut file = File::open(path).map_err(io)?;
+        let source = source.into();
+        let io = |error| FileError::Io { path: source.path.to_owned(), source: error };
+        let mut file = File::open(source.path).map_err(io)?;
         let metadata = file.metadata().map_err(io)?;
         if !metadata.is_file() {
             return Err(FileError::Foreign);
@@ -203,11 +238,16 @@ impl TableFile {
             }
             read => read.map_err(io)?,
         }
-        let header = Header::decode(&page, kind)?;
-        if header.bytes != metadata.len() {
-            return Err(FileError::Length { bytes: metadata.len(), expected: header.bytes });
+        let written = Header::decode(&page, kind)?;
+        if written.bytes != metadata.len() {
+            return Err(FileError::Length { bytes: metadata.len(), expected: written.bytes });
         }
-        Ok(TableFile { file, path: path.to_owned(), opening, header })
+        let changes = Changes::behind(source.path, (page, metadata.len()), Some(source.changes))?;
+        let header = Header::decode(&changes.first_page(), kind)?;
+        if !header.has_form_of(&written) {
+            return Err(FileError::malformed("its changes make another file of it"));
+        }
+        Ok(TableFile { file, source, opening, metadata, written, header, changes })
     }
 
     /// The key that the table's names are hashed with.
@@ -215,14 +255,9 @@ impl TableFile {
         NameHashKey::with_function(self.header.function, self.header.secret)
     }
 
-    fn section(&self, number: u32) -> Result<Section, FileError> {
-        let found = self.header.sections.iter().find(|section| section.number == number).copied();
-        found.ok_or_else(|| missing(number))
-    }
-
     /// The bytes of a small section, checked.
     pub(crate) fn bytes(&self, number: u32) -> Result<Vec<u8>, FileError> {
-        let section = self.section(number)?;
+        let section = self.header.section(number)?;
         // The section is within the file, so no more memory is taken than the file has bytes.
         let mut bytes = Vec::new();
         let len = usize::try_from(section.len).unwrap_or(usize::MAX);
@@ -230,6 +265,7 @@ impl TableFile {
         let mut from = &self.file;
         from.seek(SeekFrom::Start(section.offset)).map_err(|error| self.io(error))?;
         from.take(section.len).read_to_end(&mut bytes).map_err(|error| self.io(error))?;
+        self.changes.put(section.offset, &mut bytes);
         if bytes.len() != len || crc32c::crc32c(&bytes) != section.crc {
             return Err(Self::damaged(number));
         }
@@ -238,18 +274,18 @@ impl TableFile {
 
     /// Number of lines of a section.
     pub(crate) fn lines_len(&self, number: u32) -> Result<usize, FileError> {
-        let len = self.section(number)?.len;
+        let len = self.header.section(number)?.len;
         let whole = len > 0 && len.is_multiple_of(64);
         if whole { Ok((len / 64) as usize) } else { Err(FileError::malformed("a line is incomplete")) }
     }
 
     /// Whether a section has these lines, which lie in several runs. Compares their checksum.
-    pub(crate) fn has_lines<'a>(
+    pub(crate) fn has_lines<'l>(
         &self,
         number: u32,
-        runs: impl IntoIterator<Item = &'a [Line]>,
+        runs: impl IntoIterator<Item = &'l [Line]>,
     ) -> Result<bool, FileError> {
-        let section = self.section(number)?;
+        let section = self.header.section(number)?;
         let (mut crc, mut len) = (0, 0);
         for line in runs.into_iter().flatten() {
             for word in &line.0 {
@@ -269,23 +305,30 @@ impl TableFile {
     /// As [`TableFile::lines`], in several runs: each of `run` lines, but the last, which may be shorter.
     pub(crate) fn lines_in_runs(&self, number: u32, run: usize) -> Result<Vec<Lines>, FileError> {
         let count = self.lines_len(number)?;
-        let section = self.section(number)?;
+        let section = self.header.section(number)?;
         let runs = (0..count).step_by(run).map(|first| (first, run.min(count - first)));
         match self.opening.place {
             #[cfg(target_os = "linux")]
             Place::Mapped => {
-                if self.opening.checked {
+                let is_known = self.source.checked.is_some_and(|checked| checked.has(&self.file, number));
+                if self.opening.checked && !is_known {
                     self.read(section, &mut |_, _| {})?;
                 }
-                let map = |(first, len): (usize, usize)| {
-                    let lines = Lines::mapped(&self.file, section.offset + 64 * first as u64, len)?;
-                    if self.opening.checked {
-                        // The file's pages have just been read.
-                        lines.touch();
+                let map =
+                    |(first, len): (usize, usize)| Lines::mapped(&self.file, section.offset + 64 * first as u64, len);
+                let runs = runs.map(map).collect::<io::Result<Vec<_>>>().map_err(|error| self.io(error))?;
+                let crc = self.change(section, &runs, run)?;
+                if self.opening.checked {
+                    if crc != section.crc {
+                        return Err(Self::damaged(number));
                     }
-                    Ok(lines)
-                };
-                runs.map(map).collect::<io::Result<_>>().map_err(|error| self.io(error))
+                    if let Some(checked) = self.source.checked {
+                        checked.note(&self.file, &self.metadata, number);
+                    }
+                    // The file's pages have been read, now or at some time.
+                    runs.iter().for_each(Lines::touch);
+                }
+                Ok(runs)
             }
             place => {
                 let pages = if let Place::Copied(pages) = place { pages } else { Pages::default() };
@@ -305,6 +348,26 @@ impl TableFile {
         }
     }
 
+    /// Writes what has changed into lines that nobody else has yet: their pages become this process's own, and all others stay the
+    /// file's. Returns the section's checksum, if that of the file's lines is what the file says.
+    #[cfg(target_os = "linux")]
+    fn change(&self, section: Section, runs: &[Lines], run: usize) -> Result<u32, FileError> {
+        const LINE: u64 = size_of::<Line>() as u64;
+        let (mut difference, mut last) = (0, 0);
+        for (place, bytes) in self.changes.lines_in(section.offset..section.offset + section.len) {
+            let at = (place - section.offset) / LINE;
+            let line = &runs[at as usize / run][at as usize % run];
+            let before: [u64; 8] = std::array::from_fn(|word| line.0[word].load(Ordering::Relaxed));
+            let mut words = bytes.as_chunks::<8>().0.iter();
+            let after = std::array::from_fn(|_| u64::from_le_bytes(*words.next().expect("eight words")));
+            line.0.iter().zip(after).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
+            difference = crc::behind(difference, at - last) ^ crc::difference(&before, &after);
+            last = at;
+        }
+        let written = self.written.section(section.number)?.crc;
+        Ok(written ^ crc::behind(difference, section.len / LINE - 1 - last))
+    }
+
     /// Reads the words of lines, eight at a time with the number of the first. Compares their
     /// checksum, if that was wanted.
     fn read(&self, section: Section, each: &mut dyn FnMut(usize, &[[u8; 8]])) -> Result<(), FileError> {
@@ -315,6 +378,7 @@ impl TableFile {
         while left > 0 {
             let some = &mut block[..left.min(BLOCK as u64) as usize];
             from.read_exact(some).map_err(|error| self.io(error))?;
+            self.changes.put(section.offset + section.len - left, some);
             crc = crc32c::crc32c_append(crc, some);
             for line in some.as_chunks::<8>().0.chunks(8) {
                 each(word, line);
@@ -326,106 +390,12 @@ impl TableFile {
     }
 
     fn io(&self, source: io::Error) -> FileError {
-        FileError::Io { path: self.path.clone(), source }
+        FileError::Io { path: self.source.path.to_owned(), source }
     }
 
     fn damaged(number: u32) -> FileError {
         FileError::Damaged { part: format!("section {number}") }
     }
-}
-
-fn missing(number: u32) -> FileError {
-    FileError::malformed(format!("section {number} is missing"))
-}
-
-/// The first page.
-#[derive(Debug, Clone)]
-struct Header {
-    bytes: u64,
-    secret: [u64; 2],
-    function: HashFunction,
-    sections: Vec<Section>,
-}
-
-impl Header {
-    fn decode(page: &[u8; PAGE], kind: Kind) -> Result<Self, FileError> {
-        let u32_at = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"));
-        let u64_at = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
-        if !page.starts_with(&MAGIC) {
-            return Err(FileError::Foreign);
-        }
-        // Before the checksum: other versions may have it elsewhere.
-        if u32_at(8) != VERSION {
-            return Err(FileError::Version { found: u32_at(8) });
-        }
-        if crc32c::crc32c(&page[..PAGE - 4]) != u32_at(PAGE - 4) {
-            return Err(FileError::Damaged { part: "the header".to_owned() });
-        }
-        if u32_at(12) != kind.number() {
-            return Err(FileError::Kind { found: u32_at(12), wanted: kind });
-        }
-        let bytes = u64_at(16);
-        let count = u32_at(44) as usize;
-        if count > SECTIONS_MAX {
-            return Err(FileError::malformed(format!("{count} sections")));
-        }
-        let sections = (0..count).map(|i| {
-            let at = SECTIONS_AT + i * SECTION_BYTES;
-            let section =
-                Section { number: u32_at(at), crc: u32_at(at + 4), offset: u64_at(at + 8), len: u64_at(at + 16) };
-            let end = section.offset.checked_add(section.len).filter(|&end| end <= bytes);
-            let fits = end.is_some() && section.offset >= PAGE as u64 && section.offset.is_multiple_of(PAGE as u64);
-            fits.then_some(section).ok_or_else(|| FileError::malformed("a section lies outside of the file"))
-        });
-        Ok(Header {
-            bytes,
-            secret: [u64_at(24), u64_at(32)],
-            function: function_of(u32_at(40))?,
-            sections: sections.collect::<Result<_, _>>()?,
-        })
-    }
-
-    fn encode(&self, kind: Kind) -> [u8; PAGE] {
-        let mut page = [0; PAGE];
-        let mut put = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
-        put(0, &MAGIC);
-        put(8, &VERSION.to_le_bytes());
-        put(12, &kind.number().to_le_bytes());
-        put(16, &self.bytes.to_le_bytes());
-        let [k0, k1] = self.secret;
-        put(24, &k0.to_le_bytes());
-        put(32, &k1.to_le_bytes());
-        put(40, &function_number(self.function).to_le_bytes());
-        put(44, &(self.sections.len() as u32).to_le_bytes());
-        for (i, section) in self.sections.iter().enumerate() {
-            let at = SECTIONS_AT + i * SECTION_BYTES;
-            put(at, &section.number.to_le_bytes());
-            put(at + 4, &section.crc.to_le_bytes());
-            put(at + 8, &section.offset.to_le_bytes());
-            put(at + 16, &section.len.to_le_bytes());
-        }
-        let crc = crc32c::crc32c(&page[..PAGE - 4]);
-        page[PAGE - 4..].copy_from_slice(&crc.to_le_bytes());
-        page
-    }
-
-    fn section_mut(&mut self, number: u32) -> Result<&mut Section, FileError> {
-        self.sections.iter_mut().find(|section| section.number == number).ok_or_else(|| missing(number))
-    }
-}
-
-fn function_number(function: HashFunction) -> u32 {
-    match function {
-        HashFunction::SipHash13 => 1,
-        HashFunction::SipHash24 => 2,
-        HashFunction::Aes => 3,
-    }
-}
-
-fn function_of(number: u32) -> Result<HashFunction, FileError> {
-    let all = [HashFunction::SipHash13, HashFunction::SipHash24, HashFunction::Aes];
-    let found = all.into_iter().find(|&function| function_number(function) == number);
-    found.ok_or_else(|| FileError::malformed(format!("hash function {number}")))
 }
 
 /// Reads numbers and strings from a section.

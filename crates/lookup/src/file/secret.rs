@@ -7,7 +7,8 @@ use std::fmt;
 
 use byname_wire::NameHashKey;
 
-use super::{FileError, MAGIC, PAGE, function_of};
+use super::header::function_of;
+use super::{FileError, MAGIC, PAGE};
 
 /// Length of the header, in bytes. The secret is in these.
 pub const HEADER_BYTES: usize = PAGE;

@@ -41,7 +41,8 @@ fn a_file_gives_back_what_was_written() {
     let folder = Folder::new("same");
     sample(&folder.file());
     for place in PLACES {
-        let file = TableFile::open(&folder.file(), Kind::Compact, Opening { place, checked: true }).expect("ours");
+        let path = folder.file();
+        let file = TableFile::open(&path, Kind::Compact, Opening { place, checked: true }).expect("ours");
         assert!(file.key() == NameHashKey::with_function(HashFunction::Aes, [3, 5]));
         assert_eq!(file.bytes(1).expect("there"), b"some");
         let lines = file.lines(2).expect("there");
@@ -53,7 +54,8 @@ fn a_file_gives_back_what_was_written() {
         assert!(matches!(file.bytes(3), Err(FileError::Malformed { .. })));
     }
     assert_eq!(std::fs::read_dir(&folder.0).expect("there").count(), 1, "nothing is left behind");
-    let open = TableFile::open(&folder.file(), Kind::Line, Opening::default());
+    let path = folder.file();
+    let open = TableFile::open(&path, Kind::Line, Opening::default());
     assert!(matches!(open, Err(FileError::Kind { found: 1, wanted: Kind::Line })));
 }
 
@@ -75,7 +77,8 @@ fn a_file_that_is_not_finished_never_has_its_name() {
     second.bytes(1, b"second").expect("little");
     second.finish().expect("a name");
     drop(first);
-    let file = TableFile::open(&folder.file(), Kind::Compact, Opening::default()).expect("the second");
+    let path = folder.file();
+    let file = TableFile::open(&path, Kind::Compact, Opening::default()).expect("the second");
     assert_eq!(file.bytes(1).expect("there"), b"second");
     std::fs::remove_file(folder.file()).expect("there");
     assert_eq!(std::fs::read_dir(&folder.0).expect("there").count(), 0);

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use byname_wire::NameHashKey;
 
-use super::{FileError, Header, Kind, PAGE, Section};
+use super::header::{Header, Section};
+use super::{FileError, Kind, PAGE};
 use crate::memory::Line;
 use crate::sync::Ordering;
 

@@ -23,7 +23,7 @@ use super::FlatFib;
 use super::line::{self, BulkLoad, BulkSaveError, LiveLine};
 use super::validity::Check;
 use crate::entry::EntryId;
-use crate::file::{Edit, Fields, FileError, LiveError, Opening, put_bytes};
+use crate::file::{Edit, Fields, FileError, LiveError, Opening, Source, put_bytes};
 use crate::memory;
 use crate::update::{BuildError, Change};
 
@@ -194,8 +194,8 @@ impl LabelledTable {
     ///
     /// # Errors
     /// If the file cannot be read or has no such table.
-    pub fn open(path: &Path, opening: Opening) -> Result<Self, FileError> {
-        let line::Opened { query, key, note, entry_bits } = line::open(path, opening)?;
+    pub fn open<'a>(source: impl Into<Source<'a>>, opening: Opening) -> Result<Self, FileError> {
+        let line::Opened { query, key, note, entry_bits } = line::open(source, opening)?;
         let mut fields = Fields(&note);
         let (label_bits, check_bits, names) = (fields.u32()?, fields.u32()?, fields.u64()?);
         let mut texts: Vec<Box<[u8]>> = Vec::new();
@@ -242,6 +242,8 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::*;
+    use crate::file::Checked;
+    use crate::file::changes::tests::{Temporary, append_edits};
 
     const KEY: NameHashKey = NameHashKey::new([7, 8]);
 
@@ -274,6 +276,9 @@ mod tests {
             let mut names: BTreeMap<u64, EntryId> =
                 (0..150_000).map(|name| (name, EntryId(rng.random_range(0..3)))).collect();
             let all = save_all(&names, check_bits, &path);
+            // The same changes beside another file, which stays as it is.
+            let (beside, checked) = (Temporary::new("labelled"), Checked::default());
+            std::fs::copy(&path, &beside.0).unwrap();
             let mut live = LiveNames::load(&path, &all).unwrap();
             assert!(matches!(LiveNames::load(&path, &all[1..]), Err(LiveError::OtherRules)));
             assert!(live.memory_bytes() < 40 * names.len(), "{} bytes", live.memory_bytes());
@@ -299,6 +304,16 @@ mod tests {
                 let edits = live.apply(&changes).unwrap();
                 written += edits.iter().filter(|edit| edit.bytes.len() == 64).count();
                 put(&edits, &path);
+                let mut anew = std::fs::read(&beside.0).unwrap();
+                let changes = append_edits(&beside.0, &edits);
+                changes.put(0, &mut anew);
+                assert!(anew == std::fs::read(&path).unwrap(), "round {round}");
+                let source = Source { path: &beside.0, changes: round + 1, checked: Some(&checked) };
+                let [one, other] = [source, (&path).into()]
+                    .map(|source: Source<'_>| LabelledTable::open(source, Opening::default()).unwrap());
+                for name in names.keys().chain(&gone).step_by(101) {
+                    assert_eq!(one.query().entry(digest(*name)), other.query().entry(digest(*name)));
+                }
             }
             // Ten changes each: not many more lines, and no whole parts.
             assert!((200..1_200).contains(&written), "{written} lines");

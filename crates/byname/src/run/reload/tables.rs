@@ -82,7 +82,8 @@ impl Router {
         (new, after): (&Config, &[WorkerConfig]),
     ) -> anyhow::Result<()> {
         let of_fib = |config: &Config| {
-            let files = (config.tables.bulk.clone(), config.flat.clone(), config.partition.clone());
+            let bulk = (config.tables.bulk.clone(), config.tables.bulk_changes);
+            let files = (bulk, config.flat.clone(), config.partition.clone());
             (config.tables.fib, config.tables.fib_parameters(), config.rib.routes_max, files)
         };
         let sizes = |configs: &[WorkerConfig]| configs.iter().map(size).collect::<Vec<_>>();
@@ -107,7 +108,10 @@ impl Router {
     }
 
     fn build_fib(&self, config: &Config, key: NameHashKey, place: Place) -> anyhow::Result<()> {
-        self.control.rebuild_fib(|node| build_fib(config, key, node), place).context("the FIB")
+        let checked = &self.setup.checked;
+        let built = self.control.rebuild_fib(|node| build_fib(config, key, (node, checked)), place).context("the FIB");
+        checked.forget_others();
+        built
     }
 
     /// Gives all packet threads new tables, and waits until they use them. `replicas`: where the replicas of the FIB begin

@@ -19,7 +19,7 @@ use super::changes::Changes;
 use super::query::{Level, Part, Query};
 use super::shape::{ENTRY_BITS_MAX, LEVELS, PART_BITS_MAX, Shape};
 use super::{LineRetrieval, Options};
-use crate::file::{Fields, FileError, Kind, Opening, TableFile, TableWriter};
+use crate::file::{Fields, FileError, Kind, Opening, Source, TableFile, TableWriter};
 use crate::flat::FlatFib;
 
 pub(super) const SHAPE: u32 = 1;
@@ -89,8 +89,8 @@ impl<'a> Sections<'a> {
 ///
 /// # Errors
 /// If the file cannot be read or has no such table.
-pub fn open(path: &Path, opening: Opening) -> Result<Opened, FileError> {
-    let file = TableFile::open(path, Kind::Line, opening)?;
+pub fn open<'a>(source: impl Into<Source<'a>>, opening: Opening) -> Result<Opened, FileError> {
+    let file = TableFile::open(source, Kind::Line, opening)?;
     let bytes = file.bytes(SHAPE)?;
     let mut fields = Fields(&bytes);
     let (entry_bits, part_bits) = (fields.u32()?, fields.u32()?);

@@ -19,7 +19,7 @@ use super::image::{Extras, Image};
 use super::query::{Query, TRIES_MAX};
 use super::{BulkLoader, Compact, ENTRIES_MAX, Options};
 use crate::entry::EntryId;
-use crate::file::{FileError, Kind, Opening, TableFile};
+use crate::file::{FileError, Kind, Opening, Source, TableFile};
 use crate::prefix::{BURST_MAX, PrefixFib, PrefixMatch};
 use crate::sync::{AtomicU64, Ordering};
 use crate::update::{BuildError, Change, Control, Update};
@@ -65,13 +65,14 @@ impl BulkTable {
         }
     }
 
-    /// Opens a file that [`BulkTable::save`] wrote. Changes that were saved with it are applied, so
-    /// this takes as long as they did; the rules of the image are used as they are.
+    /// Opens a file that [`BulkTable::save`] wrote. Changes of rules that were saved with it are applied, so
+    /// this takes as long as they did; the rules of the image are used as they are, with the lines of the
+    /// file's changes ([`crate::file::changes`]).
     ///
     /// # Errors
     /// If the file cannot be read or has no such table, or if there is no memory for the changes.
-    pub fn open(path: &Path, opening: Opening, options: &Options) -> Result<Self, FileError> {
-        let (image, Extras { labels, changes }) = Image::open(path, opening)?;
+    pub fn open<'a>(source: impl Into<Source<'a>>, opening: Opening, options: &Options) -> Result<Self, FileError> {
+        let (image, Extras { labels, changes }) = Image::open(source.into(), opening)?;
         let unusable = |error: BuildError| FileError::Malformed { what: error.to_string() };
         let mut table = BulkTable::new(image, options);
         table.labels = labels;

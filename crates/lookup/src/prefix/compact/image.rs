@@ -25,7 +25,7 @@ use super::part::Part;
 use super::query::{Query, Shared};
 use super::{DEPTH_MAX, ENTRIES_MAX, word};
 use crate::entry::EntryId;
-use crate::file::{Fields, FileError, Kind, Opening, TableFile, TableWriter, labels_of, put_bytes};
+use crate::file::{Fields, FileError, Kind, Opening, Source, TableFile, TableWriter, labels_of, put_bytes};
 use crate::update::Change;
 
 pub(super) const SHAPE: u32 = 1;
@@ -50,8 +50,8 @@ pub(super) struct Extras {
 }
 
 impl Image {
-    pub(super) fn open(path: &Path, opening: Opening) -> Result<(Self, Extras), FileError> {
-        let file = TableFile::open(path, Kind::Compact, opening)?;
+    pub(super) fn open(source: Source<'_>, opening: Opening) -> Result<(Self, Extras), FileError> {
+        let file = TableFile::open(source, Kind::Compact, opening)?;
         let shape = Shape::decode(&file.bytes(SHAPE)?)?;
         let count = file.lines_len(LINES)?;
         let buckets = u32::try_from(shape.buckets).ok().filter(|&buckets| buckets as usize == count);

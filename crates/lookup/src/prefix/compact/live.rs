@@ -50,7 +50,7 @@ impl LiveLoader {
     /// If it cannot be read, is damaged, or has changes beside its table.
     pub fn open(path: &Path, options: &Options) -> Result<Self, LiveError> {
         let opening = Opening { place: Place::Copied(options.pages), checked: true };
-        let (image, extras) = Image::open(path, opening)?;
+        let (image, extras) = Image::open(path.into(), opening)?;
         if !extras.changes.is_empty() {
             return Err(LiveError::OtherRules);
         }

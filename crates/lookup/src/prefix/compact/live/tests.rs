@@ -7,6 +7,9 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
+use crate::file::changes::tests::Temporary as WithChanges;
+use crate::file::changes::tests::append_edits;
+use crate::file::{Checked, Source};
 use crate::oracle::Oracle;
 use crate::prefix::PrefixFib;
 use crate::prefix::compact::{BulkLoader, BulkTable, NodeCounter};
@@ -69,9 +72,9 @@ fn changes(rules: &Rules, count: usize, rng: &mut SmallRng) -> Vec<Change<Name>>
     changes.collect()
 }
 
-fn assert_same(path: &Path, rules: &Rules, rng: &mut SmallRng) {
+fn assert_same<'a>(source: impl Into<Source<'a>>, rules: &Rules, rng: &mut SmallRng) {
     // Opening compares checksums.
-    let table = BulkTable::open(path, Opening::default(), &Options::default()).unwrap();
+    let table = BulkTable::open(source, Opening::default(), &Options::default()).unwrap();
     assert_eq!((table.len(), table.labels().len()), (rules.len(), 10));
     let mut oracle = Oracle::new();
     let all: Vec<_> = rules.iter().map(|(name, entry)| Change::Set(name.clone(), *entry)).collect();
@@ -232,4 +235,32 @@ fn files_of_other_rules_are_found_out() {
     bytes[at] ^= 1;
     std::fs::write(&file.0, bytes).unwrap();
     assert!(matches!(live(&file.0, &rules), Err(LiveError::File(_))));
+}
+
+/// A change is noted beside the file, which stays as it is.
+#[test]
+fn files_with_changes_beside_them_answer_as_files_made_anew() {
+    let (file, checked) = (WithChanges::new("compact"), Checked::default());
+    for (seed, count) in [(7, 500), (8, 30_000)] {
+        let rng = &mut SmallRng::seed_from_u64(seed);
+        let mut rules = rules(count, rng);
+        save(&rules, &Options::default(), &file.0);
+        let _ = std::fs::remove_file(crate::file::changes::path_of(&file.0));
+        let mut table = live(&file.0, &rules).unwrap();
+        for round in 1..=40 {
+            let changes = changes(&rules, 8, rng);
+            for change in &changes {
+                match change.parts() {
+                    (name, Some(entry)) => drop(rules.insert(name.clone(), entry)),
+                    (name, None) => drop(rules.remove(name)),
+                }
+            }
+            append_edits(&file.0, &table.apply(&changes).unwrap());
+            if round % 4 == 0 {
+                for checked in [None, Some(&checked)] {
+                    assert_same(Source { path: &file.0, changes: round, checked }, &rules, rng);
+                }
+            }
+        }
+    }
 }

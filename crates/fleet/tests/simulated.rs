@@ -277,7 +277,8 @@ impl Fleet {
             node.agent.table(now, wanted, rows);
             self.fetched += usize::from(!fails);
         }
-        if let Some(file) = node.agent.wanted_files().first().filter(|_| node.alive) {
+        let files = if node.alive { node.agent.wanted_files() } else { Vec::new() };
+        for file in &files {
             let result = if fails { Err("nobody answers".to_owned()) } else { Ok(Kept::whole(file.name())) };
             node.agent.file(now, file, result);
             self.brought += usize::from(!fails);
@@ -378,7 +379,8 @@ impl Fleet {
         self.now += self.rng.random_range(0..400);
         let which = self.pick(3);
         match self.pick(60) {
-            0 if self.pick(6) == 0 => self.write_file(),
+            // Seldom, because agents hold until they have it.
+            0 if self.pick(20) == 0 => self.write_file(),
             0 => self.write(),
             1 => self.write_table(),
             2..=5 => self.settle(),
@@ -600,7 +602,7 @@ fn has_failed(keys: &Keys, node: &str, uri: &str) -> bool {
 fn no_node_ever_has_rules_of_no_revision() {
     let (mut applied, mut held, mut reread, mut settled) = (0, 0, 0, 0);
     let (mut fetched, mut lost, mut brought) = (0, 0, 0);
-    for seed in 0..60 {
+    for seed in 0..90 {
         let mut fleet = Fleet::new(seed);
         fleet.begin();
         for _ in 0..1_500 {
@@ -645,7 +647,7 @@ fn no_node_ever_has_rules_of_no_revision() {
     }
     // The faults happened, and agents reached the intent in between.
     assert!(applied > 1_000 && held > 1_000 && reread > 200 && settled > 50, "{applied} {held} {reread} {settled}");
-    assert!(fetched > 500 && lost > 20 && brought > 300, "{fetched} {lost} {brought}");
+    assert!(fetched > 500 && lost > 20 && brought > 100, "{fetched} {lost} {brought}");
 }
 
 /// Keys and values that somebody has damaged: an agent changes nothing while there is one, does not keep more than it may, and

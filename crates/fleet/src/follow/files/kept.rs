@@ -27,7 +27,7 @@ const CHANGES_MAX: u64 = 1_024;
 /// Bytes of changes of which the table's sixteenth part counts.
 const BYTES_MIN: u64 = 1 << 18;
 
-/// Where a file is, perhaps with changes that are damaged.
+/// Where a file is, perhaps with changes that are damaged. Of changes, only the last one counts: the next goes behind it.
 pub(super) fn find(folder: &Path, name: &str) -> io::Result<Option<Kept>> {
     let mut found = None;
     for table in tables(folder)? {
@@ -35,8 +35,9 @@ pub(super) fn find(folder: &Path, name: &str) -> io::Result<Option<Kept>> {
             return Ok(Some(Kept::whole(table)));
         }
         let changes = read(&folder.join(&table));
-        let number = changes.as_ref().and_then(|changes| changes.notes().position(|note| note == name.as_bytes()));
-        found = found.or(number.map(|number| Kept { name: table, changes: number as u64 + 1 }));
+        let leads_there = |changes: &Changes| changes.notes().last() == Some(name.as_bytes());
+        let changes = changes.filter(leads_there).map(|changes| changes.len());
+        found = found.or(changes.map(|changes| Kept { name: table, changes }));
     }
     Ok(found)
 }

@@ -12,6 +12,7 @@ pub mod fault;
 pub mod frames;
 pub mod handover;
 pub mod io_loop;
+pub mod lent;
 pub mod link;
 pub mod memif;
 pub mod memory;

@@ -38,6 +38,8 @@ use reliability::Reliability;
 pub const FRAGMENTS_MAX: u64 = 400;
 /// Smallest MTU that a face may have, in bytes, as in NFD.
 pub const MTU_MIN: u64 = 64;
+/// Bytes around a packet that has no prefix announcement, at most.
+const SHORT_HEADER_MAX: usize = 128;
 /// NoCache, the only CachePolicyType.
 const CACHE_POLICY_NO_CACHE: u64 = 1;
 
@@ -237,6 +239,16 @@ impl LinkService {
             self.counters.out_bytes += packet.len() as u64;
         }
         bare
+    }
+
+    /// Whether a packet leaves as one frame, in a link service without reliability.
+    #[inline]
+    pub(crate) fn sends_whole(&self, outgoing: &Outgoing) -> bool {
+        let (fields, len) = (&outgoing.fields, outgoing.packet.len());
+        self.config.mtu.is_none_or(|mtu| {
+            let fits = fields.prefix_announcement.is_none() && len + SHORT_HEADER_MAX <= mtu;
+            fits || whole_len(fields, false, len) <= mtu
+        })
     }
 
     /// Time at which [`LinkService::on_deadline`] is due.

@@ -20,7 +20,7 @@ use crate::uri::FaceUri;
 pub(super) struct Faces {
     config: UdpConfig,
     /// The socket's local address.
-    local: SocketAddr,
+    pub(super) local: SocketAddr,
     pub(super) steering: Steering,
     pub(super) peers: Peers<UdpTransport>,
     /// The peer whose face is about to come from another thread.

@@ -8,6 +8,7 @@
 mod face;
 mod faces;
 mod interfaces;
+mod lending;
 mod moving;
 pub mod multicast;
 mod open_runs;
@@ -19,6 +20,7 @@ mod tests;
 use std::any::Any;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use byname_forward::dispatch::part_of;
@@ -29,6 +31,7 @@ use rustix::net::sockopt;
 
 use crate::face::{CreateFaceError, FaceChange, FaceRequest, FaceStatus, UpdateFaceError};
 use crate::handover::{HandedFace, Inherited, SharedSocket, SocketRecord};
+use crate::lent::Lent;
 use crate::link;
 use crate::peers::Sent;
 use crate::port::{Port, PortContext, Readiness};
@@ -165,8 +168,13 @@ impl UdpPort {
     fn send(&mut self, cx: &mut PortContext<'_>, id: FaceId, burst: &mut [Outgoing]) {
         let (now, runs, socket) = (cx.now(), &mut self.open_runs, &mut self.socket);
         let Some(face) = self.faces.peers.get_mut(id) else { return };
-        let mut sent = Sent::All;
+        let (mut sent, is_borrowed) = (Sent::All, face.is_borrowed());
         for outgoing in burst {
+            // Its owner has another socket, and keeps what must wait.
+            if is_borrowed && (self.blocked || sent == Sent::Blocked || !face.needs_no_owner(outgoing)) {
+                cx.leave_to_owner(outgoing);
+                continue;
+            }
             if self.blocked || sent == Sent::Blocked {
                 if face.queue_bytes > QUEUE_BYTES_MAX {
                     face.link.counters.out_drops += 1;
@@ -190,6 +198,7 @@ impl UdpPort {
                 None => face.send(now, outgoing, 0),
             }
         }
+        face.settle_account();
         if face.link.next_deadline().is_some() {
             self.faces.peers.schedule(id);
         }
@@ -413,6 +422,18 @@ impl Port for UdpPort {
         if let Ok(state) = state.downcast() {
             self.faces.attach(cx, face, *state);
         }
+    }
+
+    fn lend_face(&mut self, face: FaceId) -> Option<Arc<Lent>> {
+        self.faces.lend(face)
+    }
+
+    fn borrow_face(&mut self, cx: &mut PortContext<'_>, face: FaceId, lent: &Lent) -> bool {
+        self.faces.borrow(cx.now(), face, lent)
+    }
+
+    fn give_back_face(&mut self, face: FaceId) {
+        self.give_back(face);
     }
 
     fn go_on(&mut self, here: bool) {

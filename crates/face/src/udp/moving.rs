@@ -97,6 +97,10 @@ impl UdpPort {
     pub(super) fn detach(&mut self, id: FaceId) -> Option<UdpFace> {
         let mut face = self.faces.peers.detach(id)?;
         face.put_before_queue(self.open_runs.take(id).into_iter());
+        if !self.blocked {
+            // This thread may go on sending to the peer by itself. What it has sent earlier leaves before that.
+            face.send_queued(&mut self.socket);
+        }
         Some(face)
     }
 }

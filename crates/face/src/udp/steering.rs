@@ -143,6 +143,11 @@ impl Steering {
         self.group.is_some()
     }
 
+    /// Number of sockets that share the address, if there are several.
+    pub fn sockets(&self) -> Option<usize> {
+        self.group.as_ref().map(|group| group.sockets)
+    }
+
     /// Whether this socket gets the datagrams of a peer.
     pub fn leads_here(&mut self, remote: &SocketAddr) -> bool {
         let Some(sockets) = self.group.as_ref().map(|group| group.sockets) else { return true };

@@ -5,6 +5,7 @@
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
+mod desk;
 pub mod ethernet;
 mod event_queue;
 pub mod face;

@@ -287,6 +287,7 @@ pub struct PortContext<'a> {
     pub(crate) events: &'a mut Vec<(usize, FaceEvent)>,
     pub(crate) creations: &'a mut Vec<(FaceUri, Creation)>,
     /// Faces of another process that did not pass from there, and are made anew here.
+    pub(crate) token_mark: Option<[u8; 4]>,
     pub(crate) left: &'a mut Vec<Outgoing>,
     pub(crate) former: &'a mut Vec<FormerFace>,
 }
@@ -300,6 +301,12 @@ impl PortContext<'_> {
     /// Gives a packet to the worker.
     pub fn deliver(&mut self, received: Received) {
         self.received.push(received);
+    }
+
+    /// The first bytes of the PIT tokens of this router, if it has several threads: see
+    /// [`Seat::token_mark`](byname_forward::seat::Seat::token_mark).
+    pub(crate) fn token_mark(&self) -> Option<[u8; 4]> {
+        self.token_mark
     }
 
     /// Has the owner of a borrowed face send this packet. Takes the packet out of its place.

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use byname_forward::FaceId;
 use byname_forward::face_table::FaceMap;
 use byname_forward::loans::Loan;
+use byname_forward::{FaceId, Whereabouts};
 
 use super::{ForwarderHandle, IoLoop, Registration};
 use crate::face::{FaceEvent, FaceStatus};
@@ -66,6 +66,7 @@ impl IoLoop {
                 Some(lent) => self.borrow(face, &lent),
                 None => {
                     if let Some(port) = self.loans.borrowed.remove(&face) {
+                        self.seat.leave_face(face);
                         self.with_port(Doing::Command, port, |port, _| port.give_back_face(face));
                     }
                 }
@@ -82,6 +83,8 @@ impl IoLoop {
             |port: &usize| self.with_port(Doing::Command, *port, |port, cx| port.borrow_face(cx, face, lent));
         if let Some(port) = ports.into_iter().find(&mut borrows) {
             self.loans.borrowed.insert(face, port);
+            // This thread may receive from the peer, too.
+            self.seat.enter_face(face, &Whereabouts::Host(lent.remote));
         }
     }
 

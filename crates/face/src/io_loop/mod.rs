@@ -768,7 +768,10 @@ impl IoLoop {
         }
         let ports = 0..self.ports.len();
         let mut ask = |port| self.with_port(Doing::Command, port, |port, cx| port.create_face(cx, request));
-        match ports.into_iter().find_map(&mut ask) {
+        let created = ports.into_iter().find_map(&mut ask);
+        // Whoever gets the answer may send Interests to the face at once, by any thread.
+        self.apply_events();
+        match created {
             None => Asked::NoPort(reply),
             Some(Ok(status)) if status.id == FaceId::NONE => {
                 self.creating.push((status.remote, reply));
@@ -846,6 +849,7 @@ impl IoLoop {
             received: &mut self.received,
             events: &mut self.port_events,
             creations: &mut self.creations,
+            token_mark: self.seat.token_mark(),
             left: &mut self.left,
             former: &mut self.former,
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use byname_forward::{FaceId, Outgoing, Ticks};
+use byname_forward::{FaceId, Outgoing, Received, Ticks};
 
 use super::{PeerFace, Peers, Transport};
 use crate::face::LinkCounters;
@@ -45,12 +45,32 @@ impl<T: Transport> PeerFace<T> {
         }
     }
 
+    /// Receives Data or a Nack on a borrowed face. Returns false, and does nothing, if only the owner can receive the
+    /// frame.
+    pub(crate) fn receive_answer(&mut self, now: Ticks, id: FaceId, frame: &[u8], out: &mut Vec<Received>) -> bool {
+        let Share::Borrowed(loan) = &self.share else { return false };
+        let is_received = !loan.accounts.has_ended() && self.link.receive_answer(id, frame, out);
+        if is_received {
+            self.heard = now;
+        }
+        is_received
+    }
+
+    /// When the peer was last heard, on any thread.
+    pub(super) fn last_heard(&self) -> Ticks {
+        match &self.share {
+            Share::Lent(accounts) => self.heard.max(accounts.heard()),
+            Share::Alone | Share::Borrowed(_) => self.heard,
+        }
+    }
+
     /// Tells the owner of a borrowed face what was counted here.
     pub(crate) fn settle_account(&self) {
         if let Share::Borrowed(Loan { accounts, thread, before }) = &self.share {
-            let LinkCounters { out_bytes, out_drops, congestion_marks, .. } = self.link.counters;
+            let LinkCounters { in_bytes, out_bytes, out_drops, congestion_marks, .. } = self.link.counters;
             let answers = self.link.conversation.answered();
-            accounts.write(*thread, before.plus(Counted { out_bytes, out_drops, congestion_marks, answers }));
+            let counted = Counted { in_bytes, out_bytes, out_drops, congestion_marks, answers };
+            accounts.write(*thread, before.plus(counted), self.heard);
         }
     }
 
@@ -108,7 +128,6 @@ impl<T: Transport> Peers<T> {
     /// Borrows a face from another thread, or learns of its new settings. `thread` is the number of this one.
     pub(crate) fn borrow(
         &mut self,
-        now: Ticks,
         id: FaceId,
         config: LinkConfig,
         accounts: &Arc<Accounts>,
@@ -119,14 +138,25 @@ impl<T: Transport> Peers<T> {
             return face.link.set_config(config);
         }
         let link = LinkService::new(config, self.budget.clone());
-        let mut face = PeerFace::new(transport(), super::Persistency::Persistent, link, now);
+        let mut face = PeerFace::new(transport(), super::Persistency::Persistent, link, accounts.heard());
         let (accounts, before) = (Arc::clone(accounts), accounts.of(thread));
         face.share = Share::Borrowed(Loan { accounts, thread, before });
+        self.borrowed_by_address.insert(face.transport.address(), id);
         self.borrowed.insert(id, face);
     }
 
     /// Gives a borrowed face back, with all that waits to be sent there.
     pub(crate) fn give_back(&mut self, id: FaceId) -> Option<PeerFace<T>> {
-        self.borrowed.remove(&id)
+        let face = self.borrowed.remove(&id)?;
+        // The peer may have another face by now.
+        if self.find_borrowed(&face.transport.address()) == Some(id) {
+            self.borrowed_by_address.remove(&face.transport.address());
+        }
+        Some(face)
+    }
+
+    /// The borrowed face of a peer.
+    pub(crate) fn find_borrowed(&self, address: &T::Address) -> Option<FaceId> {
+        self.borrowed_by_address.get(address).copied()
     }
 }

@@ -125,12 +125,12 @@ impl<T: Transport> PeerFace<T> {
         let conversation = &self.link.conversation;
         let stake = if conversation.is_waiting(now, self.answers_elsewhere()) {
             Stake::Pending
-        } else if conversation.is_established() && now.since(self.heard) < EVICT_IDLE {
+        } else if conversation.is_established() && now.since(self.last_heard()) < EVICT_IDLE {
             Stake::Conversation
         } else {
             Stake::Nothing
         };
-        Standing { stake, heard: self.heard }
+        Standing { stake, heard: self.last_heard() }
     }
 
     /// Queues a packet.
@@ -200,7 +200,7 @@ impl<T: Transport> PeerFace<T> {
             flags: config.flags,
             base_congestion_marking_interval_ns: config.base_congestion_marking_interval.as_nanos() as u64,
             default_congestion_threshold_bytes: config.congestion_threshold_bytes,
-            expires_in_ms: on_demand.then(|| (self.heard + idle_timeout).since(now).as_millis() as u64),
+            expires_in_ms: on_demand.then(|| (self.last_heard() + idle_timeout).since(now).as_millis() as u64),
             up: self.up,
             counters: FaceCounters::default(),
             link: self.link_counters(),
@@ -231,7 +231,7 @@ impl<T: Transport> PeerFace<T> {
             },
             stream: None,
             peer: Some(PeerRecord {
-                silent_ms: u64::try_from(now.since(self.heard).as_millis()).unwrap_or(u64::MAX),
+                silent_ms: u64::try_from(now.since(self.last_heard()).as_millis()).unwrap_or(u64::MAX),
                 queue: self.queue.iter().map(bytes_of).collect(),
                 interface: None,
             }),
@@ -262,6 +262,7 @@ pub(crate) struct Peers<T: Transport> {
     faces: FaceMap<PeerFace<T>>,
     /// Faces of other threads on which this one may send.
     borrowed: FaceMap<PeerFace<T>>,
+    borrowed_by_address: HashMap<T::Address, FaceId>,
     /// Places of on-demand faces.
     places: Places<T::Group>,
     timers: BTreeSet<(Ticks, FaceId)>,
@@ -279,6 +280,7 @@ impl<T: Transport> Peers<T> {
             by_address: HashMap::new(),
             faces: FaceMap::default(),
             borrowed: FaceMap::default(),
+            borrowed_by_address: HashMap::new(),
             places: Places::new(on_demand_faces_max),
             timers: BTreeSet::new(),
             dirty: Vec::new(),
@@ -327,6 +329,7 @@ impl<T: Transport> Peers<T> {
             self.timers.pop_first();
             let Some(face) = self.faces.get_mut(&id) else { continue };
             face.timer = None;
+            face.heard = face.last_heard();
             if face.persistency == Persistency::OnDemand && now.since(face.heard) >= self.idle_timeout {
                 self.remove(cx, id);
                 continue;

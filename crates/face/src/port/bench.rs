@@ -56,6 +56,7 @@ impl Bench {
             received: &mut self.received,
             events: &mut self.events,
             creations: &mut self.creations,
+            token_mark: None,
             left: &mut self.left,
             former: &mut self.former,
         }

@@ -67,7 +67,7 @@ struct Case {
     ring_packets: usize,
     /// Whether threads take one packet at a time, so that each drop is known.
     one_by_one: bool,
-    /// Whether threads send on most faces of other threads by themselves.
+    /// Whether threads send on most faces of other threads by themselves, and get answers by token.
     lends: bool,
 }
 
@@ -198,6 +198,8 @@ struct Run {
     lent: Vec<HashSet<FaceId>>,
     /// Packets that a thread sent on another thread's face.
     sent_directly: u64,
+    /// Answers that come to the thread which their token names, wherever the producer's face is.
+    answers_to: Vec<VecDeque<Received>>,
     moves: Vec<Move>,
     moved: u64,
     /// Ended faces that threads have not forgotten.
@@ -268,6 +270,7 @@ impl Run {
             lends: case.lends,
             lent: vec![HashSet::new(); case.threads],
             sent_directly: 0,
+            answers_to: (0..case.threads).map(|_| VecDeque::new()).collect(),
             moves: Vec::new(),
             moved: 0,
             gone: Vec::new(),
@@ -370,7 +373,8 @@ impl Run {
         if !self.rings_fill {
             return self.asked.len();
         }
-        self.upstream.len() + self.faces.values().map(|socket| socket.input.len()).sum::<usize>()
+        let answers: usize = self.answers_to.iter().map(VecDeque::len).sum();
+        self.upstream.len() + answers + self.faces.values().map(|socket| socket.input.len()).sum::<usize>()
     }
 
     /// Share of Interests with MustBeFresh, and maximum pause between two events in microseconds. Threads join Interests
@@ -433,8 +437,19 @@ impl Run {
         }
         let freshness_ms = self.random.random_range(0..3) * 10;
         let data = DataBuilder::new(data_name(number)).freshness_ms(freshness_ms).content(content(number)).encode();
-        let token = if self.random.random_bool(0.5) { token } else { PitToken::NONE };
-        self.receive(PRODUCER, token, &data);
+        let pit_token = if self.random.random_bool(0.5) { token } else { PitToken::NONE };
+        let waits = pit_token.as_slice().last().map(|thread| usize::from(*thread));
+        match waits.filter(|thread| self.lent[*thread].contains(&PRODUCER)) {
+            Some(thread) => {
+                let fields = LinkFields { pit_token, ..LinkFields::default() };
+                self.answers_to[thread].push_back(Received {
+                    face: PRODUCER,
+                    fields,
+                    packet: Packet::copy_from(&data),
+                });
+            }
+            None => self.receive(PRODUCER, pit_token, &data),
+        }
     }
 
     /// A face begins to move to another thread.
@@ -556,6 +571,8 @@ impl Run {
             let few = socket.input.len().min(self.random.random_range(0..8));
             received.extend(socket.input.drain(..few));
         }
+        let few = self.answers_to[thread].len().min(self.random.random_range(0..8));
+        received.extend(self.answers_to[thread].drain(..few));
         if self.losses.is_none() {
             return self.round(thread, &mut received);
         }
@@ -702,6 +719,7 @@ impl Run {
             && self.moves.is_empty()
             && self.silent.is_empty()
             && self.faces.values().all(|socket| socket.input.is_empty())
+            && self.answers_to.iter().all(|answers| answers.is_empty())
             && self.seats.iter_mut().all(|seat| !seat.has_input())
             && self.twin.as_mut().is_none_or(|twin| twin.is_done())
     }
@@ -776,7 +794,7 @@ fn no_answer_is_lost_or_doubled_while_threads_share_pit_entries() {
 }
 
 fn exchange_all(shares_pit: bool) {
-    let exchanges = std::env::var("BYNAME_TEST_EXCHANGES").map_or(240_000, |n| n.parse().expect("a number"));
+    let exchanges = std::env::var("BYNAME_TEST_EXCHANGES").map_or(340_000, |n| n.parse().expect("a number"));
     for (seed, case) in (1..).zip(CASES) {
         let mut run = Run::beside_one_thread(seed, case, shares_pit);
         while run.exchanges < exchanges / CASES.len() as u64 {

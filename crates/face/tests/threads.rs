@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use byname_face::stream::{StreamConfig, StreamPort};
-use byname_face::{FaceEvent, FaceUri, imbalance};
+use byname_face::{FaceEvent, FaceUri, Registration, imbalance};
 use byname_forward::FaceId;
 use byname_forward::face_table::FaceCounters;
 use byname_forward::seat::{RingStatus, owner};
@@ -182,6 +182,49 @@ fn faces_that_end_and_move_take_nothing_from_others_and_their_last_counts_are_ex
         producing.join().unwrap();
         router.stop();
     }
+}
+
+/// The faces of UDP peers are lent to other threads, but not while a registration waits for its answer.
+#[test]
+fn a_udp_application_gets_the_answer_to_its_registration_before_interests_from_any_thread() {
+    const INTERESTS: u32 = 40;
+    let mut router = router(3, 1024);
+    let (application, producer, consumer, mut buffer) = (socket(), socket(), socket(), [0; 9000]);
+    let (to_application, to_producer) =
+        (router.face(application.local_addr().unwrap()).id, router.face(producer.local_addr().unwrap()).id);
+    router.route("/command", to_producer);
+    let handle = router.running.handle.clone();
+    for round in 0..3 {
+        let (command, prefix) = (format!("/command/{round}"), format!("/application/{round}"));
+        application.send_to(&interest(&command, round), router.udp).unwrap();
+        let (len, from) = producer.recv_from(&mut buffer).expect("the command");
+        let token = LpPacket::decode(&buffer[..len]).expect("a frame").pit_token;
+        let registration = Registration { face: to_application, prefix: name(&prefix), command: name(&command) };
+        handle.answer_before_interests(registration);
+        router.route(&prefix, to_application);
+        let ask = |from: u32| {
+            for n in from..from + INTERESTS {
+                consumer.send_to(&interest(&format!("{prefix}/{n}"), 1000 * round + n), router.udp).unwrap();
+            }
+        };
+        ask(0);
+        std::thread::sleep(Duration::from_millis(30));
+        let mut answer = Vec::new();
+        LpPacket { pit_token: token, fragment: Some(&data(&command, 10)), ..LpPacket::default() }.encode(&mut answer);
+        producer.send_to(&answer, from).unwrap();
+        let len = application.recv(&mut buffer).expect("the answer");
+        assert_eq!(Data::decode(&buffer[..len]).expect("first the answer").name.to_string(), command);
+        let mut asked = |from| {
+            for _ in from..from + INTERESTS {
+                let len = application.recv(&mut buffer).expect("an Interest");
+                Interest::decode(network_packet(&buffer[..len])).expect("an Interest");
+            }
+        };
+        asked(0);
+        ask(INTERESTS);
+        asked(INTERESTS);
+    }
+    router.stop();
 }
 
 #[test]

@@ -208,6 +208,12 @@ impl LinkCounters {
         self.with(other, |count, other| count + other);
     }
 
+    /// These counters without those of a part.
+    pub(crate) fn less(mut self, part: &LinkCounters) -> LinkCounters {
+        self.with(part, u64::saturating_sub);
+        self
+    }
+
     /// Raises each counter to the other value if that is higher.
     pub(crate) fn raise(&mut self, other: &LinkCounters) {
         self.with(other, u64::max);

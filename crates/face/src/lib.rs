@@ -5,6 +5,7 @@
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
+mod desk;
 pub mod ethernet;
 mod event_queue;
 pub mod face;
@@ -12,6 +13,7 @@ pub mod fault;
 pub mod frames;
 pub mod handover;
 pub mod io_loop;
+pub mod lent;
 pub mod link;
 pub mod memif;
 pub mod memory;

@@ -12,6 +12,7 @@
 pub mod bench;
 
 use std::any::Any;
+use std::sync::Arc;
 
 use byname_forward::{FaceId, Outgoing, Received, Ticks};
 use mio::event::{Event, Source};
@@ -19,6 +20,7 @@ use mio::{Interest, Registry, Token};
 
 use crate::face::{CreateFaceError, Creation, FaceChange, FaceEvent, FaceRequest, FaceStatus, UpdateFaceError};
 use crate::handover::{FormerFace, HandedFace, SharedSocket};
+use crate::lent::Lent;
 use crate::uri::FaceUri;
 use crate::waker::LoopWaker;
 
@@ -203,6 +205,25 @@ pub trait Port: Send {
         let _ = (cx, face, state);
     }
 
+    /// What ports of the same name on other threads need to send on one of its faces by themselves. `None` if only this
+    /// port can send there.
+    fn lend_face(&mut self, face: FaceId) -> Option<Arc<Lent>> {
+        let _ = face;
+        None
+    }
+
+    /// Another thread has lent a face, or has changed it. The port may be given packets for the face from now on, and
+    /// leaves those that need its owner to [`PortContext::leave_to_owner`]. Returns false if the face is of another port.
+    fn borrow_face(&mut self, cx: &mut PortContext<'_>, face: FaceId, lent: &Lent) -> bool {
+        let _ = (cx, face, lent);
+        false
+    }
+
+    /// A borrowed face has ended, or only its owner may send there from now on. The port sends what waits, if it can.
+    fn give_back_face(&mut self, face: FaceId) {
+        let _ = face;
+    }
+
     /// Descriptors of the sockets that its faces share, for the process that takes over.
     fn shared_sockets(&self) -> Vec<SharedSocket> {
         Vec::new()
@@ -266,6 +287,8 @@ pub struct PortContext<'a> {
     pub(crate) events: &'a mut Vec<(usize, FaceEvent)>,
     pub(crate) creations: &'a mut Vec<(FaceUri, Creation)>,
     /// Faces of another process that did not pass from there, and are made anew here.
+    pub(crate) token_mark: Option<[u8; 4]>,
+    pub(crate) left: &'a mut Vec<Outgoing>,
     pub(crate) former: &'a mut Vec<FormerFace>,
 }
 
@@ -278,6 +301,17 @@ impl PortContext<'_> {
     /// Gives a packet to the worker.
     pub fn deliver(&mut self, received: Received) {
         self.received.push(received);
+    }
+
+    /// The first bytes of the PIT tokens of this router, if it has several threads: see
+    /// [`Seat::token_mark`](byname_forward::seat::Seat::token_mark).
+    pub(crate) fn token_mark(&self) -> Option<[u8; 4]> {
+        self.token_mark
+    }
+
+    /// Has the owner of a borrowed face send this packet. Takes the packet out of its place.
+    pub(crate) fn leave_to_owner(&mut self, outgoing: &mut Outgoing) {
+        self.left.push(outgoing.take());
     }
 
     /// Packets that all ports have delivered so far in this round. A port that wraps another changes the packets which

@@ -2,14 +2,15 @@
 
 mod common;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
 use std::net::UdpSocket;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use byname_face::imbalance;
 use byname_face::stream::{StreamConfig, StreamPort};
+use byname_face::{FaceEvent, FaceUri, Registration, imbalance};
 use byname_forward::FaceId;
 use byname_forward::face_table::FaceCounters;
 use byname_forward::seat::{RingStatus, owner};
@@ -98,6 +99,198 @@ fn consumers_at_once_lose_nothing_and_all_is_counted_once() {
         assert_eq!(producing.join().unwrap() as u64, with_token, "Interests with a token, of {threads} threads");
         router.stop();
     }
+}
+
+/// Consumers come, ask, and go while others are answered. Their faces move, and some end while answers are under way.
+#[test]
+fn faces_that_end_and_move_take_nothing_from_others_and_their_last_counts_are_exact() {
+    const CALM: u32 = 2;
+    const ENDING: usize = 16;
+    const WINDOW: u32 = 24;
+    for threads in [2, 3] {
+        let mut router = router(threads, 4096);
+        let producer = socket();
+        let to_producer = router.face(producer.local_addr().unwrap()).id;
+        router.route("/a", to_producer);
+        let producing = std::thread::spawn(move || produce(&producer, 100));
+        let (udp, handle, done) = (router.udp, router.running.handle.clone(), AtomicBool::new(false));
+        let done = &done;
+        let consume = move |consumer: u32| {
+            let (socket, mut buffer, mut bytes, mut nonce) = (socket(), [0; 9000], 0, consumer << 24);
+            while !done.load(Ordering::SeqCst) {
+                for _ in 0..WINDOW {
+                    nonce += 1;
+                    socket.send_to(&interest(&format!("/a/{consumer}/{nonce}"), nonce), udp).unwrap();
+                }
+                for _ in 0..WINDOW {
+                    bytes += socket.recv(&mut buffer).expect("every Interest is answered");
+                }
+            }
+            (socket.local_addr().unwrap(), bytes as u64, u64::from(nonce - (consumer << 24)))
+        };
+        // These leave before their answers come.
+        let come_and_go = || {
+            let mut ended = 0;
+            while ended < ENDING {
+                let restless = socket();
+                let remote = FaceUri::Udp(restless.local_addr().unwrap());
+                for n in 0..WINDOW {
+                    restless.send_to(&interest(&format!("/a/restless/{ended:04}/{n:02}"), n), udp).unwrap();
+                }
+                let find = || handle.faces().into_iter().find(|face| face.remote == remote);
+                let face = (0..1000).find_map(|_| find()).expect("it gets a face");
+                let to = (face.thread + 1) % threads;
+                if ended % 2 == 0 {
+                    handle.move_face(face.id, to as u64).expect("it moves");
+                }
+                assert!(handle.destroy_face(face.id));
+                ended += 1;
+            }
+        };
+        let calm = std::thread::scope(|scope| {
+            let calm: Vec<_> = (0..CALM).map(|consumer| scope.spawn(move || consume(consumer))).collect();
+            come_and_go();
+            done.store(true, Ordering::SeqCst);
+            calm.into_iter().map(|consumer| consumer.join().unwrap()).collect::<Vec<_>>()
+        });
+        for (remote, bytes, packets) in calm {
+            let face = handle.faces().into_iter().find(|face| face.remote == FaceUri::Udp(remote)).expect("it lives");
+            assert_eq!((face.counters.in_interests, face.counters.out_data), (packets, packets));
+            assert_eq!((face.link.out_bytes, face.link.out_drops), (bytes, 0));
+        }
+        let mut last = HashMap::new();
+        while last.len() < ENDING {
+            let event = router.running.events.recv_timeout(Duration::from_secs(5)).expect("each end is told");
+            if let FaceEvent::Destroyed(face) = event {
+                last.insert(face.id, face);
+            }
+        }
+        let is_known = |reason: &str| reason == "no-face" || reason == "udp_face_moved";
+        let drops = handle.counters().drops;
+        assert!(
+            drops.iter().all(|(reason, count)| *count == 0 || is_known(reason) || *reason == "unknown-face"),
+            "{drops:?}"
+        );
+        // Workers count what they send. Each packet has left by some thread's socket, or found no face.
+        let no_face = drops.iter().find(|(reason, _)| *reason == "no-face").map_or(0, |(_, count)| *count);
+        let len = data("/a/restless/0000/00", 100).len() as u64;
+        let sent: u64 = last.values().map(|face| face.counters.out_data).sum();
+        let left: u64 = last.values().map(|face| face.link.out_bytes).sum();
+        assert_eq!(left % len, 0);
+        assert_eq!(sent, left / len + no_face, "with {threads} threads, {no_face} packets found no face");
+        socket().send_to(&interest("/a/stop", 1), udp).unwrap();
+        producing.join().unwrap();
+        router.stop();
+    }
+}
+
+/// The faces of UDP peers are lent to other threads, but not while a registration waits for its answer.
+#[test]
+fn a_udp_application_gets_the_answer_to_its_registration_before_interests_from_any_thread() {
+    const INTERESTS: u32 = 40;
+    let mut router = router(3, 1024);
+    let (application, producer, consumer, mut buffer) = (socket(), socket(), socket(), [0; 9000]);
+    let (to_application, to_producer) =
+        (router.face(application.local_addr().unwrap()).id, router.face(producer.local_addr().unwrap()).id);
+    router.route("/command", to_producer);
+    let handle = router.running.handle.clone();
+    for round in 0..3 {
+        let (command, prefix) = (format!("/command/{round}"), format!("/application/{round}"));
+        application.send_to(&interest(&command, round), router.udp).unwrap();
+        let (len, from) = producer.recv_from(&mut buffer).expect("the command");
+        let token = LpPacket::decode(&buffer[..len]).expect("a frame").pit_token;
+        let registration = Registration { face: to_application, prefix: name(&prefix), command: name(&command) };
+        handle.answer_before_interests(registration);
+        router.route(&prefix, to_application);
+        let ask = |from: u32| {
+            for n in from..from + INTERESTS {
+                consumer.send_to(&interest(&format!("{prefix}/{n}"), 1000 * round + n), router.udp).unwrap();
+            }
+        };
+        ask(0);
+        std::thread::sleep(Duration::from_millis(30));
+        let mut answer = Vec::new();
+        LpPacket { pit_token: token, fragment: Some(&data(&command, 10)), ..LpPacket::default() }.encode(&mut answer);
+        producer.send_to(&answer, from).unwrap();
+        let len = application.recv(&mut buffer).expect("the answer");
+        assert_eq!(Data::decode(&buffer[..len]).expect("first the answer").name.to_string(), command);
+        let mut asked = |from| {
+            for _ in from..from + INTERESTS {
+                let len = application.recv(&mut buffer).expect("an Interest");
+                Interest::decode(network_packet(&buffer[..len])).expect("an Interest");
+            }
+        };
+        asked(0);
+        ask(INTERESTS);
+        asked(INTERESTS);
+    }
+    router.stop();
+}
+
+#[test]
+fn forged_tokens_make_no_face_on_a_wrong_thread_and_answer_nothing() {
+    const THREADS: usize = 3;
+    let mut router = router(THREADS, 4096);
+    let (producer, consumer, mut buffer) = (socket(), socket(), [0; 9000]);
+    let to_producer = router.face(producer.local_addr().unwrap()).id;
+    router.route("/a", to_producer);
+    consumer.send_to(&interest("/a/secret", 1), router.udp).unwrap();
+    let (len, _) = producer.recv_from(&mut buffer).expect("an Interest");
+    let token = LpPacket::decode(&buffer[..len]).expect("a frame").pit_token;
+    let token: [u8; 6] = token.as_slice().try_into().expect("a token of several threads");
+    let handle = router.running.handle.clone();
+    let face_of = |socket: &UdpSocket| {
+        let remote = FaceUri::Udp(socket.local_addr().unwrap());
+        let faces: Vec<_> = handle.faces().into_iter().filter(|face| face.remote == remote).collect();
+        assert!(faces.len() <= 1, "{faces:?}");
+        faces.into_iter().next()
+    };
+    let forged = |worker: u8, packet: &[u8]| {
+        let [a, b, c, d, short, _] = token;
+        let pit_token = PitToken::new(&[a, b, c, d, short, worker]).expect("six bytes");
+        let mut frame = Vec::new();
+        LpPacket { pit_token, fragment: Some(packet), ..LpPacket::default() }.encode(&mut frame);
+        frame
+    };
+    let drops = |wanted: &str| {
+        let drops = handle.counters().drops;
+        drops.iter().find(|(reason, _)| *reason == wanted).map_or(0, |(_, count)| *count)
+    };
+    let (mut sent, mut interests) = (0, 1);
+    for round in 0..20 {
+        let stranger = socket();
+        // Answers, an Interest behind a token, and what is no packet at all, for each thread.
+        for worker in [0, 1, 2, 3, 255] {
+            for (uri, len) in [("/a/secret", 10), ("/b", 700)] {
+                stranger.send_to(&forged(worker, &data(uri, len)), router.udp).unwrap();
+                sent += 1;
+            }
+            stranger.send_to(&forged(worker, b"\x06\x0aaaaaaaaaaa"), router.udp).unwrap();
+            sent += 1;
+        }
+        stranger.send_to(&forged(round % 3, &interest("/nowhere", round.into())), router.udp).unwrap();
+        interests += 1;
+        stranger.recv(&mut buffer).expect("a Nack, since there is no route");
+        let face = face_of(&stranger).expect("it has a face");
+        assert!(handle.destroy_face(face.id));
+        stranger.send_to(&interest("/nowhere", 100 + u32::from(round)), router.udp).unwrap();
+        interests += 1;
+        stranger.recv(&mut buffer).expect("a Nack, since there is no route");
+        assert_eq!(face_of(&stranger).expect("it has a face").thread, face.thread, "the thread of its address");
+    }
+    let deadline = Instant::now() + Duration::from_secs(5);
+    let dropped = || ["unsolicited-data", "unasked-data", "malformed", "unknown-face"].map(drops).iter().sum::<u64>();
+    while dropped() < sent && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let counters = handle.counters();
+    assert_eq!(dropped(), sent, "{:?}", counters.drops);
+    assert_eq!((counters.faces.in_interests, counters.satisfied_interests), (interests, 0));
+    // The true answer still finds its way.
+    producer.send_to(&forged(token[5], &data("/a/secret", 10)), router.udp).unwrap();
+    let len = consumer.recv(&mut buffer).expect("Data");
+    assert_eq!(Data::decode(&buffer[..len]).expect("Data").name.to_string(), "/a/secret");
+    router.stop();
 }
 
 #[test]

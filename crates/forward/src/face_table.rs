@@ -130,6 +130,8 @@ pub(crate) struct Face {
     pub local_fields: bool,
     /// Whether its peer has asked for a locator and gets the packets that are addressed to it.
     pub is_endpoint: bool,
+    /// Whether other threads may send on it: see [`crate::loans`].
+    pub is_lent: bool,
     /// Number of packets that have passed.
     pub counters: FaceCounters,
     pub(crate) reached: Reached,

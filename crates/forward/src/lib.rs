@@ -16,6 +16,7 @@ pub mod explain;
 pub mod face_table;
 pub mod hot;
 pub mod learning;
+pub mod loans;
 mod packet;
 mod packet_pool;
 mod pipeline;

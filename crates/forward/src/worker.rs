@@ -11,6 +11,7 @@ use crate::crossing::{Handed, Parcel};
 use crate::dispatch::{Dispatcher, Membership};
 use crate::face_table::{FaceCounters, LinkType, Scope};
 use crate::learning::Listener;
+use crate::loans::Loan;
 use crate::popular::Traffic;
 use crate::port::{Outgoing, Received};
 use crate::shard::{Burst, Shard};
@@ -89,6 +90,21 @@ impl Worker {
         if let Some(face) = self.shard.faces.get_mut(&face) {
             face.local_fields = enabled;
         }
+    }
+
+    /// Other threads may send on this face with what the loan says; `None`: only its owner sends. See [`crate::loans`].
+    pub fn lend_face(&mut self, face: FaceId, loan: Option<Loan>) {
+        self.shard.lend_face(face, loan);
+    }
+
+    /// Whether there are news of loans.
+    pub fn has_loans(&self) -> bool {
+        !self.shard.loans.is_empty()
+    }
+
+    /// News of loans since the last call, in their order. `None`: the loan has ended.
+    pub fn take_loans(&mut self) -> Vec<(FaceId, Option<Loan>)> {
+        std::mem::take(&mut self.shard.loans)
     }
 
     /// Delivers packets that are addressed to this face's application. Returns false if there is no such face.

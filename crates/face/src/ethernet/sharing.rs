@@ -14,14 +14,14 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use byname_forward::dispatch::WORKERS_MAX;
-use crossbeam_channel::{Receiver, Sender, bounded};
 use smallvec::SmallVec;
 
 use super::EthernetConfig;
 use super::transport::Peer;
+use crate::desk::Desk;
 use crate::frames::OpenError;
 use crate::frames::datagram::Path;
 use crate::frames::fanout::{socket_of, socket_of_path};
@@ -29,9 +29,6 @@ use crate::frames::interface::Interface;
 use crate::frames::socket::{FrameSocket, SocketConfig};
 use crate::mac_address::MacAddress;
 use crate::waker::LoopWaker;
-
-/// Frames that may wait for one port.
-const HANDED_OVER_MAX: usize = 1024;
 
 const _: () = assert!(WORKERS_MAX <= u64::BITS as usize);
 
@@ -46,7 +43,8 @@ struct Sharing<S: FrameSocket> {
     /// Number of sockets of the present or last version.
     count: AtomicUsize,
     owners: Owners,
-    desks: Vec<Desk>,
+    /// Where each port gets the frames that others hand over.
+    desks: Vec<Desk<Box<[u8]>>>,
 }
 
 /// Sockets, from being opened until they are closed.
@@ -57,20 +55,6 @@ struct Sockets<S> {
     waiting: Vec<Option<S>>,
     /// Number of sockets that ports have taken.
     taken: usize,
-}
-
-/// Where a port gets the frames that other ports hand over.
-struct Desk {
-    give: Sender<Box<[u8]>>,
-    take: Receiver<Box<[u8]>>,
-    waker: OnceLock<LoopWaker>,
-}
-
-impl Desk {
-    fn wake(&self) {
-        // A port that has not started yet looks by itself when it starts.
-        self.waker.get().inspect(|waker| waker.wake());
-    }
 }
 
 /// The port that owns each station with a face. Strangers choose addresses, so the map's hash is keyed.
@@ -121,10 +105,6 @@ impl<S: FrameSocket> Part<S> {
         ports: usize,
         sockets: Option<Vec<S>>,
     ) -> Vec<Share<S>> {
-        let desk = |_| {
-            let (give, take) = bounded(HANDED_OVER_MAX);
-            Desk { give, take, waker: OnceLock::new() }
-        };
         let (version, taken) = sockets.as_ref().map_or((1, 0), |sockets| (0, sockets.len()));
         let waiting = (0..ports).map(|_| None).collect();
         let sharing = Arc::new(Sharing {
@@ -135,7 +115,7 @@ impl<S: FrameSocket> Part<S> {
             sockets: Mutex::new(Sockets { interface: Some(interface.clone()), waiting, taken }),
             count: AtomicUsize::new(ports),
             owners: Owners::default(),
-            desks: (0..ports).map(desk).collect(),
+            desks: (0..ports).map(|_| Desk::new()).collect(),
         });
         let paths: Vec<Path> = config.datagrams.iter().map(|peer| peer.path).collect();
         let mut sockets = sockets.into_iter().flatten();
@@ -154,13 +134,12 @@ impl<S: FrameSocket> Part<S> {
 
     /// Lets other threads wake this one.
     pub(super) fn start(&self, waker: &LoopWaker) {
-        // Each port starts once.
-        let _ = self.sharing.desks[self.number].waker.set(waker.clone());
+        self.sharing.desks[self.number].open(waker);
     }
 
     /// Whether other ports have left something to do here.
     pub(super) fn has_news(&self) -> bool {
-        self.has_changed() || !self.sharing.desks[self.number].take.is_empty()
+        self.has_changed() || !self.sharing.desks[self.number].is_empty()
     }
 
     /// Whether the sockets were opened or have failed since this port last followed.
@@ -264,9 +243,9 @@ impl<S: FrameSocket> Part<S> {
 
     /// Gives a frame to another port. Drops and counts it if that has too many already.
     pub(super) fn hand_over(&mut self, owner: usize, frame: &[u8]) {
-        match self.sharing.desks[owner].give.try_send(frame.into()) {
-            Ok(()) => self.given |= 1 << owner,
-            Err(_) => self.lost += 1,
+        match self.sharing.desks[owner].give(frame.into()) {
+            true => self.given |= 1 << owner,
+            false => self.lost += 1,
         }
     }
 
@@ -296,7 +275,7 @@ impl<S: FrameSocket> Part<S> {
 
     /// The next frame that another port has handed over.
     pub(super) fn take(&self) -> Option<Box<[u8]>> {
-        self.sharing.desks[self.number].take.try_recv().ok()
+        self.sharing.desks[self.number].take()
     }
 
     fn lock(&self) -> MutexGuard<'_, Sockets<S>> {

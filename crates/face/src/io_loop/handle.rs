@@ -40,7 +40,7 @@ pub(super) type Command = Box<dyn FnOnce(&mut IoLoop) + Send>;
 #[derive(Clone)]
 pub(super) struct Line {
     commands: SyncSender<Command>,
-    registrations: Sender<Registration>,
+    pub(super) registrations: Sender<Registration>,
     waker: LoopWaker,
 }
 
@@ -98,12 +98,6 @@ impl ForwarderHandle {
     /// If there is no such thread.
     pub fn add_ports(&self, thread: usize, ports: Vec<Box<dyn Port>>) -> Result<(), StartError> {
         self.lines[thread].call(move |io_loop| io_loop.add_ports(ports)).unwrap_or(Ok(()))
-    }
-    /// Makes Interests below a prefix wait on their way to the face that registers it, until the answer to the command
-    /// is on its way there. Must be called before the route works.
-    pub fn answer_before_interests(&self, registration: Registration) {
-        // After the end there is nothing to wait for.
-        let _ = self.owner(registration.face).registrations.send(registration);
     }
     /// Sets how long the threads look for input before they sleep, and about how many packets they take from one port.
     pub fn set_pace(&self, spin: Duration, burst_max: usize) {
@@ -336,7 +330,7 @@ impl ForwarderHandle {
     }
 
     /// The line to the thread that owns a face.
-    fn owner(&self, face: FaceId) -> &Line {
+    pub(super) fn owner(&self, face: FaceId) -> &Line {
         let thread = self.owners().of(face);
         &self.lines[thread]
     }

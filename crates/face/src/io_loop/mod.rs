@@ -16,6 +16,7 @@ mod explain;
 mod handle;
 mod handover;
 mod interfaces;
+mod lending;
 mod moving;
 mod pin;
 mod popular;
@@ -54,6 +55,7 @@ use crate::uri::FaceUri;
 use crate::waker::LoopWaker;
 use crew::{Crew, Pause, number_of};
 use handle::{Command, CreationReply, Line};
+use lending::{Leaving, Loans};
 use moving::GoneFaces;
 use registrations::Registrations;
 use status::{Lately, WorkTime};
@@ -294,8 +296,11 @@ struct IoLoop {
     no_face: u64,
     /// Faces that ended in this round. Workers are told after they have got the faces' last packets.
     gone: Vec<FaceStatus>,
-    /// Ended faces, with the number of workers that still have to forget them.
-    leaving: FaceMap<(FaceStatus, usize)>,
+    /// Ended faces that some workers still have to forget.
+    leaving: FaceMap<Leaving>,
+    loans: Loans,
+    /// Packets that ports leave to the owners of their faces.
+    left: Vec<Outgoing>,
     /// Sum of the link counters of all ended faces.
     gone_links: LinkCounters,
     /// Ended faces that had moved.
@@ -365,6 +370,8 @@ impl IoLoop {
             no_face: 0,
             gone: Vec::new(),
             leaving: FaceMap::default(),
+            loans: Loans::default(),
+            left: Vec::new(),
             gone_links: LinkCounters::default(),
             gone_faces,
             removed: interfaces::Removed::default(),
@@ -517,12 +524,16 @@ impl IoLoop {
         self.stopwatch.lap_if_any(Stage::Receive, received);
         self.pulse.note(Doing::Forward);
         busy |= self.seat.poll(self.now, &mut self.received, &mut self.outgoing, &mut self.stopwatch);
+        if self.seat.worker.has_loans() {
+            self.hear_of_loans();
+        }
         let sent = self.outgoing.len();
         self.transmit();
         self.stopwatch.lap_if_any(Stage::Send, sent);
         self.stopwatch.stop(received + sent == 0);
         self.apply_events();
         self.bury();
+        self.end_recalls();
         if self.event_queue.is_backlogged() {
             self.event_queue.flush();
         }
@@ -535,16 +546,19 @@ impl IoLoop {
         self.registrations.sort(self.now, &mut outgoing);
         let mut rest = &mut outgoing[..];
         while let Some(first) = rest.first() {
-            let (mut face, port) = (first.face, self.faces.get(&first.face).copied());
+            let (mut face, port) = (first.face, self.port_to(first.face));
             let is_of_port = |next: &&Outgoing| {
-                let is = next.face == face || self.faces.get(&next.face).copied() == port;
+                let is = next.face == face || self.port_to(next.face) == port;
                 face = next.face;
                 is
             };
             let burst = rest.iter().take_while(is_of_port).count();
             let (burst, behind) = rest.split_at_mut(burst);
             match port {
-                Some(port) => self.with_port(Doing::Send, port, |port, cx| port.transmit(cx, burst)),
+                Some(port) => {
+                    self.with_port(Doing::Send, port, |port, cx| port.transmit(cx, burst));
+                    self.send_left_to_owners();
+                }
                 None => self.send_to_owners(burst),
             }
             rest = behind;
@@ -555,6 +569,22 @@ impl IoLoop {
         }
         outgoing.clear();
         self.outgoing = outgoing;
+    }
+
+    /// The port by which this thread sends on a face: that of the face, or one that borrows it.
+    #[inline]
+    fn port_to(&self, face: FaceId) -> Option<usize> {
+        self.faces.get(&face).or_else(|| self.loans.borrowed.get(&face)).copied()
+    }
+
+    /// Sends packets that a port has left to the owners of their faces.
+    fn send_left_to_owners(&mut self) {
+        if !self.left.is_empty() {
+            let mut left = std::mem::take(&mut self.left);
+            self.send_to_owners(&mut left);
+            left.clear();
+            self.left = left;
+        }
     }
 
     /// Sends packets to the threads that own their faces.
@@ -664,9 +694,11 @@ impl IoLoop {
                     let (face, scope, link_type) = (status.id, status.scope, status.link_type);
                     let (local_fields, whereabouts) = (status.flags.local_fields, status.whereabouts());
                     self.seat.enter_face(face, &whereabouts);
+                    let loan = self.lend(face);
                     self.seat.tell_all(move |worker| {
                         worker.face_up_at(face, scope, link_type, whereabouts);
                         worker.set_local_fields(face, local_fields);
+                        worker.lend_face(face, loan);
                     });
                     self.event_queue.push(FaceEvent::Created(status));
                 }
@@ -705,7 +737,8 @@ impl IoLoop {
             self.faces.remove(&face);
             self.seat.leave_face(face);
             self.gone_links.add(&status.link);
-            self.leaving.insert(face, (status, self.seat.threads()));
+            let leaving = self.leaves(status);
+            self.leaving.insert(face, leaving);
             let (last_counts, waker) = (self.last_counts.clone(), self.waker.clone());
             self.seat.tell_all_after(move |worker| {
                 let counters = worker.face_counters(face).unwrap_or_default();
@@ -716,14 +749,13 @@ impl IoLoop {
             });
         }
         while let Ok((face, counters)) = self.faces_left.try_recv() {
-            let Some((status, workers)) = self.leaving.get_mut(&face) else { continue };
-            status.counters.add(&counters);
-            *workers -= 1;
-            if *workers == 0
-                && let Some((status, _)) = self.leaving.remove(&face)
+            let Some(leaving) = self.leaving.get_mut(&face) else { continue };
+            leaving.count(&counters);
+            if leaving.workers == 0
+                && let Some(leaving) = self.leaving.remove(&face)
             {
                 self.gone_faces.note(face, &self.owners);
-                self.event_queue.push(FaceEvent::Destroyed(status));
+                self.has_left(leaving);
             }
         }
     }
@@ -736,7 +768,10 @@ impl IoLoop {
         }
         let ports = 0..self.ports.len();
         let mut ask = |port| self.with_port(Doing::Command, port, |port, cx| port.create_face(cx, request));
-        match ports.into_iter().find_map(&mut ask) {
+        let created = ports.into_iter().find_map(&mut ask);
+        // Whoever gets the answer may send Interests to the face at once, by any thread.
+        self.apply_events();
+        match created {
             None => Asked::NoPort(reply),
             Some(Ok(status)) if status.id == FaceId::NONE => {
                 self.creating.push((status.remote, reply));
@@ -755,8 +790,11 @@ impl IoLoop {
     fn update_face(&mut self, face: FaceId, change: &FaceChange) -> Result<FaceStatus, UpdateFaceError> {
         let Some(&port) = self.faces.get(&face) else { return Err(UpdateFaceError::NotFound) };
         let status = self.with_port(Doing::Command, port, |port, cx| port.update_face(cx, face, change))?;
-        let local_fields = status.flags.local_fields;
-        self.seat.tell_all(move |worker| worker.set_local_fields(face, local_fields));
+        let (local_fields, loan) = (status.flags.local_fields, self.lend(face));
+        self.seat.tell_all(move |worker| {
+            worker.set_local_fields(face, local_fields);
+            worker.lend_face(face, loan);
+        });
         Ok(FaceStatus { thread: self.seat.number(), ..status })
     }
 
@@ -811,6 +849,8 @@ impl IoLoop {
             received: &mut self.received,
             events: &mut self.port_events,
             creations: &mut self.creations,
+            token_mark: self.seat.token_mark(),
+            left: &mut self.left,
             former: &mut self.former,
         };
         f(&mut *self.ports[port], &mut cx)

@@ -197,12 +197,14 @@ impl IoLoop {
     /// packets of the face.
     fn send_away(&mut self, face: FaceId, mark: &Sender<()>) -> Result<Box<dyn Any + Send>, MoveFaceError> {
         let port = *self.faces.get(&face).ok_or(MoveFaceError::NotFound)?;
+        let loan = self.lend(face);
         let detached = self.with_port(Doing::Command, port, |port, cx| port.detach_face(cx, face));
         // It may have ended in this round.
         let state = detached.ok_or(MoveFaceError::NotFound)?;
         self.faces.remove(&face);
         self.seat.leave_face(face);
         self.owners.leave(face);
+        self.go_on_sending(face, loan);
         let mark = mark.clone();
         self.seat.tell_all_after(move |_| {
             // The control side waits for it, unless it is gone itself.
@@ -235,6 +237,7 @@ impl IoLoop {
         output.append(&mut self.owners.arrived(face));
         self.outgoing.append(&mut output);
         self.with_port(Doing::Command, port, |port, cx| port.attach_face(cx, face, state));
+        self.own(face);
         if let Some(status) = self.status(face) {
             self.seat.enter_face(face, &status.whereabouts());
         }

@@ -67,6 +67,12 @@ impl Registrations {
         self.waiting.extract_if(.., |waiting| waiting.registration.face == face).collect()
     }
 
+    /// Whether a registration of this face waits for its answer.
+    pub fn concern(&mut self, now: Ticks, face: FaceId) -> bool {
+        self.listen(now);
+        self.waiting.iter().any(|waiting| waiting.registration.face == face)
+    }
+
     /// Adds the registrations of a face that comes from another thread.
     pub fn add(&mut self, registrations: Vec<Waiting>) {
         self.waiting.extend(registrations);

@@ -28,6 +28,8 @@ pub(crate) struct Conversation {
     answered_before: u64,
     /// Number of times that the peer was heard after it had got an answer.
     turns: u8,
+    /// Answers by other threads, as far as they are counted above.
+    elsewhere: u64,
 }
 
 impl Conversation {
@@ -71,9 +73,28 @@ impl Conversation {
         }
     }
 
-    /// Whether an Interest of the peer is pending, as far as can be told without the PIT.
-    pub(crate) fn is_waiting(&self, now: Ticks) -> bool {
-        now < self.waits_until && self.unanswered > self.written_off
+    /// Data and Nacks to the peer.
+    pub(crate) fn answered(&self) -> u64 {
+        self.answered
+    }
+
+    /// Whether answers by other threads can change what is known when the peer is heard.
+    pub(crate) fn may_change(&self, now: Ticks) -> bool {
+        !self.is_established() || self.waits_until <= now
+    }
+
+    /// Counts answers by other threads, which have sent so many so far.
+    pub(crate) fn note_answers_elsewhere(&mut self, answers: u64) {
+        let new = answers.saturating_sub(self.elsewhere);
+        self.elsewhere += new;
+        self.answered += new;
+        self.unanswered = self.unanswered.saturating_sub(new);
+    }
+
+    /// Whether an Interest of the peer is pending, as far as can be told without the PIT. Other threads have sent so many
+    /// answers.
+    pub(crate) fn is_waiting(&self, now: Ticks, elsewhere: u64) -> bool {
+        now < self.waits_until && self.unanswered_beside(elsewhere) > self.written_off
     }
 
     /// Whether the peer was heard again after answers.
@@ -84,5 +105,10 @@ impl Conversation {
     /// Approximate number of the peer's Interests that have no answer yet.
     pub(crate) fn unanswered(&self) -> u64 {
         self.unanswered
+    }
+
+    /// The same, if other threads have sent so many answers.
+    pub(crate) fn unanswered_beside(&self, elsewhere: u64) -> u64 {
+        self.unanswered.saturating_sub(elsewhere.saturating_sub(self.elsewhere))
     }
 }

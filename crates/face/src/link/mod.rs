@@ -38,6 +38,8 @@ use reliability::Reliability;
 pub const FRAGMENTS_MAX: u64 = 400;
 /// Smallest MTU that a face may have, in bytes, as in NFD.
 pub const MTU_MIN: u64 = 64;
+/// Bytes around a packet that has no prefix announcement, at most.
+const SHORT_HEADER_MAX: usize = 128;
 /// NoCache, the only CachePolicyType.
 const CACHE_POLICY_NO_CACHE: u64 = 1;
 
@@ -145,6 +147,32 @@ impl LinkService {
         }
     }
 
+    /// Takes a frame with whole Data or a Nack, as [`LinkService::receive`] does. Returns false, and does nothing, if it is
+    /// another frame, or needs more of this link service than counters.
+    pub(crate) fn receive_answer(&mut self, face: FaceId, frame: &[u8], out: &mut Vec<Received>) -> bool {
+        let is_data = |packet: &[u8]| packet.first() == Some(&(types::DATA as u8)) && is_network_packet(packet);
+        if is_data(frame) {
+            let received = Received::append(out);
+            received.face = face;
+            received.packet.fill(Packet::copy_from(frame));
+        } else {
+            let Ok(lp) = LpPacket::decode(frame) else { return false };
+            let is_whole = lp.frag_count == 1 && lp.frag_index == 0 && lp.sequence.is_none();
+            let is_plain = is_whole && lp.tx_sequence.is_none() && lp.acks.is_empty();
+            let Some(packet) = lp.fragment.filter(|_| is_plain) else { return false };
+            let is_nack = lp.nack.is_some() && is_network_packet(packet) && may_have(packet, lp.nack);
+            if !is_nack && (lp.nack.is_some() || !is_data(packet)) {
+                return false;
+            }
+            let received = Received::append(out);
+            received.face = face;
+            self.read_fields(&lp, &mut received.fields);
+            received.packet.fill(Packet::copy_from(packet));
+        }
+        self.counters.in_bytes += frame.len() as u64;
+        true
+    }
+
     /// Takes a frame from a peer. If the frame holds a whole network packet, appends the packet without its bytes, and
     /// returns their range in the frame. A packet that a fragment completes is appended with its bytes.
     fn open(
@@ -237,6 +265,16 @@ impl LinkService {
             self.counters.out_bytes += packet.len() as u64;
         }
         bare
+    }
+
+    /// Whether a packet leaves as one frame, in a link service without reliability.
+    #[inline]
+    pub(crate) fn sends_whole(&self, outgoing: &Outgoing) -> bool {
+        let (fields, len) = (&outgoing.fields, outgoing.packet.len());
+        self.config.mtu.is_none_or(|mtu| {
+            let fits = fields.prefix_announcement.is_none() && len + SHORT_HEADER_MAX <= mtu;
+            fits || whole_len(fields, false, len) <= mtu
+        })
     }
 
     /// Time at which [`LinkService::on_deadline`] is due.

@@ -5,6 +5,7 @@
 //! makes room, or the newcomer is refused and counted (`places`). So forged source addresses cost no memory, and do not
 //! cost peers that wait for Data their faces.
 
+mod lending;
 mod moving;
 mod places;
 
@@ -17,10 +18,11 @@ use byname_forward::face_table::{FaceCounters, FaceMap, LinkType, Persistency, S
 use byname_forward::{FaceId, Network, Outgoing, Packet, Received, Ticks};
 
 use crate::face::{CreateFaceError, FaceChange, FaceEvent, FaceRequest, FaceStatus, UpdateFaceError};
-use crate::handover::{FaceRecord, PeerRecord, persistency_number};
+use crate::handover::{FaceRecord, LinkRecord, PeerRecord, persistency_number};
 use crate::link::{Frame, LinkConfig, LinkService, MTU_MIN, ReassemblyBudget};
 use crate::port::{PortContext, Pushed};
 use crate::uri::FaceUri;
+use lending::Share;
 pub use places::EVICT_IDLE;
 use places::{Places, Stake, Standing};
 
@@ -77,6 +79,7 @@ pub(crate) struct PeerFace<T> {
     timer: Option<Ticks>,
     /// Whether it is in the list of faces to flush.
     dirty: bool,
+    share: Share,
 }
 
 impl<T: Transport> PeerFace<T> {
@@ -95,6 +98,7 @@ impl<T: Transport> PeerFace<T> {
             is_routed: false,
             timer: None,
             dirty: false,
+            share: Share::Alone,
         }
     }
 
@@ -106,6 +110,7 @@ impl<T: Transport> PeerFace<T> {
     /// Begins a run of consecutive packets from the peer.
     pub(crate) fn begin_row(&mut self, now: Ticks) {
         self.heard = now;
+        self.hear_of_answers(now);
         self.link.conversation.begin_row(now);
     }
 
@@ -118,14 +123,14 @@ impl<T: Transport> PeerFace<T> {
 
     fn standing(&self, now: Ticks) -> Standing {
         let conversation = &self.link.conversation;
-        let stake = if conversation.is_waiting(now) {
+        let stake = if conversation.is_waiting(now, self.answers_elsewhere()) {
             Stake::Pending
-        } else if conversation.is_established() && now.since(self.heard) < EVICT_IDLE {
+        } else if conversation.is_established() && now.since(self.last_heard()) < EVICT_IDLE {
             Stake::Conversation
         } else {
             Stake::Nothing
         };
-        Standing { stake, heard: self.heard }
+        Standing { stake, heard: self.last_heard() }
     }
 
     /// Queues a packet.
@@ -195,10 +200,10 @@ impl<T: Transport> PeerFace<T> {
             flags: config.flags,
             base_congestion_marking_interval_ns: config.base_congestion_marking_interval.as_nanos() as u64,
             default_congestion_threshold_bytes: config.congestion_threshold_bytes,
-            expires_in_ms: on_demand.then(|| (self.heard + idle_timeout).since(now).as_millis() as u64),
+            expires_in_ms: on_demand.then(|| (self.last_heard() + idle_timeout).since(now).as_millis() as u64),
             up: self.up,
             counters: FaceCounters::default(),
-            link: self.link.counters,
+            link: self.link_counters(),
         }
     }
 
@@ -219,10 +224,14 @@ impl<T: Transport> PeerFace<T> {
             persistency: persistency_number(self.persistency),
             counters: [0; 10],
             is_endpoint: false,
-            link: self.link.hand_over(),
+            link: LinkRecord {
+                counters: self.link_counters().to_array(),
+                unanswered: self.link.conversation.unanswered_beside(self.answers_elsewhere()),
+                ..self.link.hand_over()
+            },
             stream: None,
             peer: Some(PeerRecord {
-                silent_ms: u64::try_from(now.since(self.heard).as_millis()).unwrap_or(u64::MAX),
+                silent_ms: u64::try_from(now.since(self.last_heard()).as_millis()).unwrap_or(u64::MAX),
                 queue: self.queue.iter().map(bytes_of).collect(),
                 interface: None,
             }),
@@ -251,6 +260,9 @@ pub(crate) struct Peers<T: Transport> {
     /// Peers choose their addresses, so this map's hash is keyed.
     by_address: HashMap<T::Address, FaceId>,
     faces: FaceMap<PeerFace<T>>,
+    /// Faces of other threads on which this one may send.
+    borrowed: FaceMap<PeerFace<T>>,
+    borrowed_by_address: HashMap<T::Address, FaceId>,
     /// Places of on-demand faces.
     places: Places<T::Group>,
     timers: BTreeSet<(Ticks, FaceId)>,
@@ -267,6 +279,8 @@ impl<T: Transport> Peers<T> {
             idle_timeout,
             by_address: HashMap::new(),
             faces: FaceMap::default(),
+            borrowed: FaceMap::default(),
+            borrowed_by_address: HashMap::new(),
             places: Places::new(on_demand_faces_max),
             timers: BTreeSet::new(),
             dirty: Vec::new(),
@@ -279,8 +293,12 @@ impl<T: Transport> Peers<T> {
         self.by_address.get(address).copied()
     }
 
+    /// A face that is here, or is borrowed.
     pub(crate) fn get_mut(&mut self, id: FaceId) -> Option<&mut PeerFace<T>> {
-        self.faces.get_mut(&id)
+        match self.faces.get_mut(&id) {
+            Some(face) => Some(face),
+            None => self.borrowed.get_mut(&id),
+        }
     }
 
     /// All faces.
@@ -311,6 +329,7 @@ impl<T: Transport> Peers<T> {
             self.timers.pop_first();
             let Some(face) = self.faces.get_mut(&id) else { continue };
             face.timer = None;
+            face.heard = face.last_heard();
             if face.persistency == Persistency::OnDemand && now.since(face.heard) >= self.idle_timeout {
                 self.remove(cx, id);
                 continue;
@@ -402,6 +421,7 @@ impl<T: Transport> Peers<T> {
             self.timers.remove(&(at, id));
         }
         self.by_address.remove(&face.transport.address());
+        face.end();
         // Its id may stay in `dirty`, where it is skipped.
         cx.report(FaceEvent::Destroyed(face.status(id, cx.now(), self.idle_timeout)));
         true
@@ -517,7 +537,7 @@ impl<T: Transport> Peers<T> {
 
     /// Records that a face has queued frames.
     pub(crate) fn mark_dirty(&mut self, id: FaceId) {
-        if let Some(face) = self.faces.get_mut(&id)
+        if let Some(face) = self.get_mut(id)
             && !face.dirty
             && !face.queue.is_empty()
         {
@@ -535,9 +555,10 @@ impl<T: Transport> Peers<T> {
     pub(crate) fn flush(&mut self, mut send: impl FnMut(&mut PeerFace<T>) -> Sent) -> Sent {
         let (mut dirty, mut sent) = (std::mem::take(&mut self.dirty), Sent::All);
         dirty.retain(|id| {
-            let Some(face) = self.faces.get_mut(id) else { return false };
+            let Some(face) = self.get_mut(*id) else { return false };
             if sent == Sent::All {
                 sent = send(face);
+                face.settle_account();
             }
             face.dirty = !face.queue.is_empty();
             face.dirty

@@ -24,7 +24,11 @@ impl<T: Transport> Peers<T> {
     }
 
     /// Goes on with a face of another thread. No other face may have its peer.
-    pub(crate) fn attach(&mut self, id: FaceId, face: PeerFace<T>) {
+    pub(crate) fn attach(&mut self, id: FaceId, mut face: PeerFace<T>) {
+        if let Some(borrowed) = self.give_back(id) {
+            // This thread has sent these earlier.
+            face.put_before_queue(borrowed.queue.into_iter());
+        }
         self.by_address.insert(face.transport.address(), id);
         self.faces.insert(id, face);
         self.take_place(id);

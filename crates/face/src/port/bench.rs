@@ -28,6 +28,8 @@ pub struct Bench {
     pub events: Vec<(usize, FaceEvent)>,
     /// Outcomes that the port has reported for requested faces.
     pub(crate) creations: Vec<(FaceUri, Creation)>,
+    /// Packets that the port has left to the owners of borrowed faces.
+    pub(crate) left: Vec<Outgoing>,
     pub(crate) former: Vec<FormerFace>,
 }
 
@@ -38,8 +40,8 @@ impl Bench {
         let poll = Poll::new().expect("an event queue");
         let waker = LoopWaker::new(poll.registry(), Token(usize::MAX)).expect("a waker");
         let next_face_id = FaceId::FIRST.0;
-        let (received, events, creations, former) = Default::default();
-        Bench { poll, waker, next_face_id, now: Ticks(0), received, events, creations, former }
+        let (received, events, creations, left, former) = Default::default();
+        Bench { poll, waker, next_face_id, now: Ticks(0), received, events, creations, left, former }
     }
 
     /// Context for a call of the port.
@@ -54,6 +56,8 @@ impl Bench {
             received: &mut self.received,
             events: &mut self.events,
             creations: &mut self.creations,
+            token_mark: None,
+            left: &mut self.left,
             former: &mut self.former,
         }
     }

@@ -20,19 +20,23 @@ use crate::uri::FaceUri;
 pub(super) struct Faces {
     config: UdpConfig,
     /// The socket's local address.
-    local: SocketAddr,
+    pub(super) local: SocketAddr,
     pub(super) steering: Steering,
     pub(super) peers: Peers<UdpTransport>,
     /// The peer whose face is about to come from another thread.
     pub(super) expected: Option<Expected>,
     /// Datagrams of peers whose faces have moved, which came too late or found no room.
     pub(super) late: u64,
+    /// Datagrams of strangers that did not look like NDN.
+    pub(super) not_ndn: u64,
+    /// Datagrams of other sockets' peers that found no room on their way there.
+    pub(super) lost: u64,
 }
 
 impl Faces {
     pub(super) fn new(config: UdpConfig, local: SocketAddr, steering: Steering) -> Self {
         let peers = Peers::new(config.on_demand_faces_max, config.idle_timeout);
-        Faces { peers, config, local, steering, expected: None, late: 0 }
+        Faces { peers, config, local, steering, expected: None, late: 0, not_ndn: 0, lost: 0 }
     }
 
     /// Number of the packet thread that reads the socket.

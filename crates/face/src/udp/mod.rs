@@ -5,9 +5,11 @@
 //!
 //! Errors of the network never end a face. A refused or too long datagram is dropped and counted.
 
+mod answers;
 mod face;
 mod faces;
 mod interfaces;
+mod lending;
 mod moving;
 pub mod multicast;
 mod open_runs;
@@ -19,6 +21,7 @@ mod tests;
 use std::any::Any;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use byname_forward::dispatch::part_of;
@@ -29,6 +32,7 @@ use rustix::net::sockopt;
 
 use crate::face::{CreateFaceError, FaceChange, FaceRequest, FaceStatus, UpdateFaceError};
 use crate::handover::{HandedFace, Inherited, SharedSocket, SocketRecord};
+use crate::lent::Lent;
 use crate::link;
 use crate::peers::Sent;
 use crate::port::{Port, PortContext, Readiness};
@@ -96,8 +100,6 @@ pub struct UdpPort {
     open_runs: OpenRuns,
     /// Consecutive receive errors.
     receive_errors: u32,
-    /// Datagrams of strangers that did not look like NDN.
-    not_ndn: u64,
     /// Number of datagrams after which all have come that were here before the last [`Port::lead_to`].
     before_lead: u64,
 }
@@ -151,7 +153,6 @@ impl UdpPort {
             blocked: false,
             open_runs: OpenRuns::default(),
             receive_errors: 0,
-            not_ndn: 0,
             before_lead: 0,
         })
     }
@@ -165,8 +166,13 @@ impl UdpPort {
     fn send(&mut self, cx: &mut PortContext<'_>, id: FaceId, burst: &mut [Outgoing]) {
         let (now, runs, socket) = (cx.now(), &mut self.open_runs, &mut self.socket);
         let Some(face) = self.faces.peers.get_mut(id) else { return };
-        let mut sent = Sent::All;
+        let (mut sent, is_borrowed) = (Sent::All, face.is_borrowed());
         for outgoing in burst {
+            // Its owner has another socket, and keeps what must wait.
+            if is_borrowed && (self.blocked || sent == Sent::Blocked || !face.needs_no_owner(outgoing)) {
+                cx.leave_to_owner(outgoing);
+                continue;
+            }
             if self.blocked || sent == Sent::Blocked {
                 if face.queue_bytes > QUEUE_BYTES_MAX {
                     face.link.counters.out_drops += 1;
@@ -190,6 +196,7 @@ impl UdpPort {
                 None => face.send(now, outgoing, 0),
             }
         }
+        face.settle_account();
         if face.link.next_deadline().is_some() {
             self.faces.peers.schedule(id);
         }
@@ -220,7 +227,7 @@ fn bind_all(mut listen: SocketAddr, threads: usize) -> std::io::Result<Vec<Owned
         }
     }
     if let [first, _, ..] = &*sockets {
-        steer(first, &steering::program(&listen, threads, &[]))?;
+        steer(first, &steering::program(&listen, threads, None, &[]))?;
     }
     Ok(sockets)
 }
@@ -256,6 +263,7 @@ impl Port for UdpPort {
     fn start(&mut self, cx: &mut PortContext<'_>) -> std::io::Result<()> {
         // Datagrams that came before the registration raise no edge.
         self.readable = true;
+        self.faces.steering.open(cx.waker(), cx.token_mark());
         cx.register(&mut SourceFd(&self.socket.raw_fd()), SOCKET_KEY, Interest::READABLE)
     }
 
@@ -274,7 +282,7 @@ impl Port for UdpPort {
     fn receive(&mut self, cx: &mut PortContext<'_>, packets_max: usize) {
         let (now, mut datagrams) = (cx.now(), 0);
         let mut last: Option<(SocketAddr, FaceId)> = None;
-        let (faces, not_ndn, before_lead) = (&mut self.faces, &mut self.not_ndn, &mut self.before_lead);
+        let (faces, before_lead) = (&mut self.faces, &mut self.before_lead);
         while self.readable && datagrams < packets_max {
             let waiting = self.socket.receive(|meta, mut run| {
                 datagrams += run.len();
@@ -283,15 +291,20 @@ impl Port for UdpPort {
                 if id.is_none() {
                     let remote = without_flow(meta.addr);
                     id = faces.peers.find(&remote);
-                    if id.is_none() && faces.expects(&remote) {
-                        return faces.keep(run);
+                    if id.is_none() && faces.steering.is_of_several() {
+                        if faces.receive_foreign(cx, remote, meta.dst_ip, run.clone()) {
+                            return;
+                        }
+                        if faces.expects(&remote) {
+                            return faces.keep(run);
+                        }
                     }
                     // The first datagram of a stranger that looks like NDN creates a face.
                     while let (None, Some(datagram)) = (id, run.peek()) {
                         if link::is_plausible(datagram) {
                             id = faces.create_on_demand(cx, remote, meta.dst_ip);
                         } else {
-                            *not_ndn += 1;
+                            faces.not_ndn += 1;
                         }
                         if id.is_none() {
                             run.next();
@@ -357,11 +370,12 @@ impl Port for UdpPort {
     }
 
     fn next_deadline(&self) -> Option<Ticks> {
-        self.faces.peers.next_deadline()
+        // These must also be received while nothing is read from sockets.
+        if self.faces.steering.has_handed() { Some(Ticks(0)) } else { self.faces.peers.next_deadline() }
     }
 
     fn on_deadline(&mut self, cx: &mut PortContext<'_>) {
-        self.faces.peers.on_deadline(cx);
+        self.do_due(cx);
     }
 
     fn create_face(
@@ -402,7 +416,7 @@ impl Port for UdpPort {
     }
 
     fn has_received_all(&self) -> bool {
-        self.before_lead == 0
+        self.before_lead == 0 && !self.faces.steering.has_handed()
     }
 
     fn detach_face(&mut self, _cx: &mut PortContext<'_>, face: FaceId) -> Option<Box<dyn Any + Send>> {
@@ -415,9 +429,22 @@ impl Port for UdpPort {
         }
     }
 
+    fn lend_face(&mut self, face: FaceId) -> Option<Arc<Lent>> {
+        self.faces.lend(face)
+    }
+
+    fn borrow_face(&mut self, _cx: &mut PortContext<'_>, face: FaceId, lent: &Lent) -> bool {
+        self.faces.borrow(face, lent)
+    }
+
+    fn give_back_face(&mut self, face: FaceId) {
+        self.give_back(face);
+    }
+
     fn go_on(&mut self, here: bool) {
-        if !here {
-            self.faces.steering.leave_to_another_process();
+        match here {
+            true => self.faces.steering.go_on_here(),
+            false => self.faces.steering.leave_to_another_process(),
         }
     }
 
@@ -451,7 +478,12 @@ impl Port for UdpPort {
     }
 
     fn drops(&self) -> Vec<(&'static str, u64)> {
-        let (no_face, late) = (self.faces.peers.refused, self.faces.late);
-        vec![("udp_not_ndn", self.not_ndn), ("udp_no_face", no_face), ("udp_face_moved", late)]
+        let (no_face, late, lost) = (self.faces.peers.refused, self.faces.late, self.faces.lost);
+        vec![
+            ("udp_not_ndn", self.faces.not_ndn),
+            ("udp_no_face", no_face),
+            ("udp_face_moved", late),
+            ("udp_wrong_socket", lost),
+        ]
     }
 }

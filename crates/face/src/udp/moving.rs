@@ -12,7 +12,6 @@ use byname_forward::{FaceId, Packet};
 use super::UdpPort;
 use super::face::UdpFace;
 use super::faces::{Faces, without_flow};
-use super::socket::Run;
 use crate::port::PortContext;
 use crate::uri::FaceUri;
 
@@ -52,9 +51,9 @@ impl Faces {
     }
 
     /// Keeps datagrams of the peer whose face is about to come.
-    pub(super) fn keep(&mut self, run: Run<'_>) {
+    pub(super) fn keep<'a>(&mut self, datagrams: impl Iterator<Item = &'a [u8]>) {
         let Some(expected) = &mut self.expected else { return };
-        for datagram in run {
+        for datagram in datagrams {
             if expected.bytes >= KEPT_BYTES_MAX {
                 self.late += 1;
                 continue;
@@ -97,6 +96,10 @@ impl UdpPort {
     pub(super) fn detach(&mut self, id: FaceId) -> Option<UdpFace> {
         let mut face = self.faces.peers.detach(id)?;
         face.put_before_queue(self.open_runs.take(id).into_iter());
+        if !self.blocked {
+            // This thread may go on sending to the peer by itself. What it has sent earlier leaves before that.
+            face.send_queued(&mut self.socket);
+        }
         Some(face)
     }
 }

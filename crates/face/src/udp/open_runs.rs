@@ -121,6 +121,7 @@ impl OpenRun {
     /// Sends the run, or as much of it as the system takes.
     fn send(&mut self, face: &mut UdpFace, socket: &mut DatagramSocket) -> Sent {
         let sent = face.send_run(socket, &self.bytes, self.segment);
+        face.settle_account();
         if sent < self.bytes.len() {
             self.bytes.drain(..sent);
             return Sent::Blocked;

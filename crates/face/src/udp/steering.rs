@@ -21,8 +21,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use libc::sock_filter;
 
+use super::answers::{self, Handed};
+use crate::desk::Desk;
 use crate::spread;
 use crate::system::steer;
+use crate::waker::LoopWaker;
 
 /// Maximum number of peers of one address whose datagrams come to another socket than the hash says.
 pub(super) const DETOURS_MAX: usize = 64;
@@ -57,6 +60,8 @@ pub(super) struct Group {
     are_inherited: bool,
     changes: AtomicU64,
     routes: Mutex<Routes>,
+    /// Where each socket's port gets what came to other sockets.
+    desks: Vec<Desk<Handed>>,
 }
 
 #[derive(Default)]
@@ -64,6 +69,8 @@ struct Routes {
     detours: Vec<(SocketAddr, Lead)>,
     /// Number of the last detour.
     serial: u64,
+    /// The first bytes of PIT tokens, once they are known.
+    mark: Option<[u8; 4]>,
     /// The sockets are another process's, and so is their program.
     are_gone: bool,
 }
@@ -110,7 +117,7 @@ impl Group {
         }
         let detours: Vec<(SocketAddr, usize)> =
             routes.detours.iter().map(|(remote, lead)| (*remote, lead.to)).collect();
-        steer(&self.socket, &program(&self.local, self.sockets, &detours))
+        steer(&self.socket, &program(&self.local, self.sockets, routes.mark, &detours))
     }
 }
 
@@ -133,6 +140,7 @@ impl Steering {
             are_inherited,
             changes: AtomicU64::new(0),
             routes: Mutex::default(),
+            desks: (0..count).map(|_| Desk::new()).collect(),
         });
         let of = |number| Steering { number, group: Some(Arc::clone(&group)), seen: 0, detours: Vec::new() };
         Ok((0..count).map(of).collect())
@@ -143,10 +151,62 @@ impl Steering {
         self.group.is_some()
     }
 
+    /// Number of sockets that share the address, if there are several.
+    pub fn sockets(&self) -> Option<usize> {
+        self.group.as_ref().map(|group| group.sockets)
+    }
+
     /// Whether this socket gets the datagrams of a peer.
     pub fn leads_here(&mut self, remote: &SocketAddr) -> bool {
-        let Some(sockets) = self.group.as_ref().map(|group| group.sockets) else { return true };
-        self.detour_of(remote).unwrap_or_else(|| socket_of(remote, sockets)) == self.number
+        self.socket_for(remote) == self.number
+    }
+
+    /// The socket that gets the datagrams of a peer, except for answers with a token.
+    pub fn socket_for(&mut self, remote: &SocketAddr) -> usize {
+        let Some(sockets) = self.sockets() else { return self.number };
+        self.detour_of(remote).unwrap_or_else(|| socket_of(remote, sockets))
+    }
+
+    /// The port of this socket starts. Answers come to the sockets that their tokens name from now on.
+    pub fn open(&self, waker: LoopWaker, mark: Option<[u8; 4]>) {
+        let Some(group) = &self.group else { return };
+        group.desks[self.number].open(&waker);
+        let mut routes = group.routes();
+        if mark.is_some() && routes.mark != mark {
+            routes.mark = mark;
+            self.publish_or_warn(group, &routes);
+        }
+    }
+
+    /// After an attempt to give the sockets to another process, which may have changed their program.
+    pub fn go_on_here(&self) {
+        if let Some(group) = self.group.as_ref().filter(|_| self.number == 0) {
+            self.publish_or_warn(group, &group.routes());
+        }
+    }
+
+    fn publish_or_warn(&self, group: &Group, routes: &Routes) {
+        if let Err(error) = group.publish(routes) {
+            tracing::warn!(%error, local = %group.local, "answers do not come to the threads that wait for them");
+        }
+    }
+
+    /// Gives a datagram to the port of another socket. Returns false if that has too many already.
+    pub fn hand_over(&self, to: usize, handed: Handed) -> bool {
+        let Some(group) = &self.group else { return false };
+        let is_given = group.desks[to].give(handed);
+        group.desks[to].wake();
+        is_given
+    }
+
+    /// A datagram that came to another socket.
+    pub fn take_handed(&self) -> Option<Handed> {
+        self.group.as_ref()?.desks[self.number].take()
+    }
+
+    /// Whether there is such a datagram.
+    pub fn has_handed(&self) -> bool {
+        self.group.as_ref().is_some_and(|group| !group.desks[self.number].is_empty())
     }
 
     /// Whether the face of this peer has moved to another socket.
@@ -181,7 +241,8 @@ impl Steering {
     /// # Errors
     /// As [`Steering::lead`].
     pub fn take_over(&self, remote: SocketAddr) -> Result<Option<Detour>, String> {
-        let is_known = self.group.as_ref().is_some_and(|group| group.are_inherited);
+        // A program of this process replaces that of the other one.
+        let is_known = self.group.as_ref().is_some_and(|group| group.are_inherited && group.routes().mark.is_none());
         self.set(remote, self.number, !is_known)
     }
 
@@ -222,7 +283,14 @@ impl Steering {
 
 /// The word whose hash chooses a socket.
 fn word_of(remote: &SocketAddr) -> u32 {
-    words_of(remote).iter().fold(u32::from(remote.port()), |all, word| all ^ word)
+    let port = u32::from(remote.port());
+    match remote {
+        SocketAddr::V4(v4) => port ^ u32::from(*v4.ip()),
+        SocketAddr::V6(v6) => {
+            let octets = v6.ip().octets();
+            octets.as_chunks().0.iter().fold(port, |all, word| all ^ u32::from_be_bytes(*word))
+        }
+    }
 }
 
 /// A peer's address, in words.
@@ -241,10 +309,16 @@ fn socket_of(remote: &SocketAddr, sockets: usize) -> usize {
     spread::socket_of(word_of(remote), sockets)
 }
 
-/// The same for the system, with peers whose datagrams go to other sockets.
-pub(super) fn program(local: &SocketAddr, sockets: usize, detours: &[(SocketAddr, usize)]) -> Vec<sock_filter> {
+/// The same for the system, with peers whose datagrams go to other sockets. With `mark`, answers go to the sockets that
+/// their tokens name.
+pub(super) fn program(
+    local: &SocketAddr,
+    sockets: usize,
+    mark: Option<[u8; 4]>,
+    detours: &[(SocketAddr, usize)],
+) -> Vec<sock_filter> {
     let layout = if local.is_ipv4() { IPV4 } else { IPV6 };
-    let mut lines = Vec::new();
+    let mut lines = mark.map_or_else(Vec::new, |mark| answers::program(mark, sockets));
     let mut line = |code: u32, k: u32| lines.push(spread::instruction(code, k));
     let at = |offset: usize| (libc::SKF_NET_OFF + offset as i32) as u32;
     let word = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
@@ -318,7 +392,7 @@ mod tests {
             let local = first.local_addr().expect("bound");
             let others = (1..SOCKETS).map(|_| UdpSocket::from(bind_another(&local).expect("shared")));
             let sockets: Vec<UdpSocket> = std::iter::once(first).chain(others).collect();
-            steer(&sockets[0], &program(&local, SOCKETS, &[])).expect("the system takes the program");
+            steer(&sockets[0], &program(&local, SOCKETS, None, &[])).expect("the system takes the program");
             let mut seen = [0; SOCKETS];
             for _ in 0..60 {
                 let peer = UdpSocket::bind((ip, 0)).expect("a socket");

@@ -80,7 +80,10 @@ fn an_unknown_peer_that_speaks_ndn_gets_a_face_until_it_is_idle() {
     peer.send_to(&packet(5, 60, 1), rig.port.local_addr()).unwrap();
     let received = rig.receive(1);
     assert_eq!(&*received[0].packet, &*packet(5, 60, 1));
-    assert_eq!(rig.port.drops(), [("udp_not_ndn", 1), ("udp_no_face", 0), ("udp_face_moved", 0)]);
+    assert_eq!(
+        rig.port.drops(),
+        [("udp_not_ndn", 1), ("udp_no_face", 0), ("udp_face_moved", 0), ("udp_wrong_socket", 0)]
+    );
     let Some((0, FaceEvent::Created(status))) = rig.bench.events.pop() else { panic!("no face") };
     assert_eq!(status.id, received[0].face);
     assert_eq!(status.remote, FaceUri::Udp(peer.local_addr().unwrap()));
@@ -157,7 +160,10 @@ fn a_run_of_a_stranger_counts_from_the_first_datagram_that_looks_like_ndn() {
     stranger.send_run(rig.port.local_addr(), None, &run, 60).unwrap();
     let received = rig.receive(2);
     assert!(received.iter().map(|r| &*r.packet).eq([&*packet(5, 60, 1), &*packet(5, 50, 2)]));
-    assert_eq!(rig.port.drops(), [("udp_not_ndn", 1), ("udp_no_face", 0), ("udp_face_moved", 0)]);
+    assert_eq!(
+        rig.port.drops(),
+        [("udp_not_ndn", 1), ("udp_no_face", 0), ("udp_face_moved", 0), ("udp_wrong_socket", 0)]
+    );
     assert_eq!(rig.port.status(Ticks(0), received[0].face).unwrap().link.in_malformed, 1);
     assert!(rig.port.has_input(), "more may have come since");
     rig.port.receive(&mut rig.bench.cx(), 64);
@@ -362,7 +368,10 @@ fn strangers_beyond_the_limit_wait_until_a_face_is_idle() {
         assert_eq!(say(&mut rig, i), 1);
     }
     assert_eq!(say(&mut rig, 3), 0, "all are talking");
-    assert_eq!(rig.port.drops(), [("udp_not_ndn", 0), ("udp_no_face", 1), ("udp_face_moved", 0)]);
+    assert_eq!(
+        rig.port.drops(),
+        [("udp_not_ndn", 0), ("udp_no_face", 1), ("udp_face_moved", 0), ("udp_wrong_socket", 0)]
+    );
     assert_eq!(rig.created_and_destroyed(), (3, 0));
     rig.bench.now = Ticks::from_ms(9_000);
     assert_eq!(say(&mut rig, 0), 1);
@@ -424,7 +433,10 @@ fn assert_flood_is_survived(stranger: impl Fn(u32) -> [u8; 4], asks: bool) {
         }
     }
     assert!(
-        rig.port.drops().iter().all(|(reason, _)| ["udp_no_face", "udp_not_ndn", "udp_face_moved"].contains(reason))
+        rig.port
+            .drops()
+            .iter()
+            .all(|(reason, _)| ["udp_no_face", "udp_not_ndn", "udp_face_moved", "udp_wrong_socket"].contains(reason))
     );
     assert!(rig.answers(waiting, &silent), "who waits for Data keeps its face");
     assert!(rig.answers(routed, &producer), "who has a route keeps its face");

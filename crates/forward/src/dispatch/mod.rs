@@ -179,6 +179,11 @@ impl Dispatcher {
         self.is_apart = keys.iter().any(|key| **key != self.key);
     }
 
+    /// The first bytes of all tokens that workers make. The last byte is the number of the worker, of six in all.
+    pub(crate) fn token_mark(&self) -> [u8; 4] {
+        self.mark.bytes()
+    }
+
     /// Number of workers.
     pub fn workers(&self) -> usize {
         self.workers

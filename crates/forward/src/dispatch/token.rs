@@ -29,6 +29,10 @@ impl TokenMark {
         TokenMark(mark.to_be_bytes())
     }
 
+    pub fn bytes(self) -> [u8; 4] {
+        self.0
+    }
+
     /// The content of a token, if it is ours.
     #[inline]
     pub fn read(self, token: &PitToken) -> Option<WorkerToken> {

@@ -233,6 +233,12 @@ impl Seat {
         self.crossing.as_ref().map_or(1, |crossing| crossing.links.len())
     }
 
+    /// The first bytes of the PIT tokens of this router, if it has several threads. A token has six bytes, and the last is
+    /// the number of the thread that waits for the answer.
+    pub fn token_mark(&self) -> Option<[u8; 4]> {
+        self.crossing.as_ref().map(|crossing| crossing.dispatcher.token_mark())
+    }
+
     /// The number of the thread that is the home of a name.
     pub fn home(&self, name: NameRef<'_>) -> usize {
         self.crossing.as_ref().map_or(0, |crossing| crossing.dispatcher.home(name))

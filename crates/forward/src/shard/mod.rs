@@ -27,6 +27,7 @@ use crate::dead_nonces::DeadNonces;
 use crate::dispatch::{Joined, Membership, TokenMaker};
 use crate::face_table::{Face, FaceCounters, FaceTable, LinkType, Reached, Scope};
 use crate::learning::Listener;
+use crate::loans::Loan;
 use crate::packet::Addressed;
 use crate::pit_cs::{Met, PitCs, SlotId};
 use crate::popular::Popularity;
@@ -100,6 +101,8 @@ pub(crate) struct Shard {
     pub remote_faces: BTreeSet<FaceId>,
     /// Receives notices about routes that Data teaches.
     pub listener: Option<Listener>,
+    /// News of faces that several threads send on, for the loop of this thread.
+    pub loans: Vec<(FaceId, Option<Loan>)>,
     /// What is watched.
     pub traces: Traces,
     /// What is counted of popular prefixes.
@@ -169,6 +172,7 @@ impl Shard {
             addressed: Addressed::default(),
             remote_faces: BTreeSet::new(),
             listener: None,
+            loans: Vec::new(),
             traces: Traces::default(),
             popularity: Popularity::default(),
             exchange: None,
@@ -201,6 +205,7 @@ impl Shard {
             link_type,
             local_fields: false,
             is_endpoint: false,
+            is_lent: false,
             counters: FaceCounters::default(),
             reached: Reached::default(),
             whereabouts,
@@ -221,6 +226,9 @@ impl Shard {
         if let Some(gone) = self.faces.remove(&face) {
             self.sources.leave(&gone.whereabouts, gone.source);
             self.counts.gone_faces.add(&gone.counters);
+            if gone.is_lent {
+                self.loans.push((face, None));
+            }
         }
     }
 

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use byname_forward::dispatch::Dispatcher;
 use byname_forward::face_table::{LinkType, Scope};
+use byname_forward::loans::Loan;
 use byname_forward::seat::{Owners, Seat, Workers, owner};
 use byname_forward::stages::Stopwatch;
 use byname_forward::worker::{WorkerConfig, WorkerCounters};
@@ -66,18 +67,24 @@ struct Case {
     ring_packets: usize,
     /// Whether threads take one packet at a time, so that each drop is known.
     one_by_one: bool,
+    /// Whether threads send on most faces of other threads by themselves, and get answers by token.
+    lends: bool,
 }
 
 const fn bursts(threads: usize, window: u32, ring_packets: usize) -> Case {
-    Case { threads, window, ring_packets, one_by_one: false }
+    Case { threads, window, ring_packets, one_by_one: false, lends: false }
 }
 
 const fn one_by_one(threads: usize, window: u32, ring_packets: usize) -> Case {
-    Case { threads, window, ring_packets, one_by_one: true }
+    Case { one_by_one: true, ..bursts(threads, window, ring_packets) }
+}
+
+const fn lending(case: Case) -> Case {
+    Case { lends: true, ..case }
 }
 
 const ROOMY: usize = 4096;
-const CASES: [Case; 12] = [
+const CASES: [Case; 17] = [
     bursts(1, 256, ROOMY),
     bursts(2, 256, ROOMY),
     bursts(3, 64, ROOMY),
@@ -90,6 +97,11 @@ const CASES: [Case; 12] = [
     one_by_one(3, 256, 4),
     one_by_one(3, 0, 2),
     one_by_one(5, 256, 2),
+    lending(bursts(2, 256, ROOMY)),
+    lending(bursts(3, 0, ROOMY)),
+    lending(bursts(5, 1024, ROOMY)),
+    lending(bursts(5, 256, 2)),
+    lending(one_by_one(3, 256, 4)),
 ];
 
 /// Small tables, because they are made anew again and again. There is room for all names in the PIT.
@@ -181,6 +193,13 @@ struct Run {
     /// What each thread knows of the owners.
     owners: Vec<Owners>,
     faces: BTreeMap<FaceId, Socket>,
+    lends: bool,
+    /// The faces on which each thread may send, wherever they are.
+    lent: Vec<HashSet<FaceId>>,
+    /// Packets that a thread sent on another thread's face.
+    sent_directly: u64,
+    /// Answers that come to the thread which their token names, wherever the producer's face is.
+    answers_to: Vec<VecDeque<Received>>,
     moves: Vec<Move>,
     moved: u64,
     /// Ended faces that threads have not forgotten.
@@ -248,6 +267,10 @@ impl Run {
                 .chain([PRODUCER])
                 .map(|face| (face, Socket { at: Some(owner(face, case.threads)), input: VecDeque::new() }))
                 .collect(),
+            lends: case.lends,
+            lent: vec![HashSet::new(); case.threads],
+            sent_directly: 0,
+            answers_to: (0..case.threads).map(|_| VecDeque::new()).collect(),
             moves: Vec::new(),
             moved: 0,
             gone: Vec::new(),
@@ -277,6 +300,11 @@ impl Run {
     fn beside_one_thread(seed: u64, case: Case, shares_pit: bool) -> Self {
         let mut run = Run::new(seed, case, shares_pit);
         run.twin = Some(Box::new(Run::new(seed, bursts(1, 0, ROOMY), false)));
+        if case.lends {
+            for face in CONSUMERS.map(FaceId).into_iter().chain([PRODUCER]) {
+                run.seats[owner(face, case.threads)].tell_all(move |worker| worker.lend_face(face, Some(Arc::new(()))));
+            }
+        }
         run
     }
 
@@ -345,7 +373,8 @@ impl Run {
         if !self.rings_fill {
             return self.asked.len();
         }
-        self.upstream.len() + self.faces.values().map(|socket| socket.input.len()).sum::<usize>()
+        let answers: usize = self.answers_to.iter().map(VecDeque::len).sum();
+        self.upstream.len() + answers + self.faces.values().map(|socket| socket.input.len()).sum::<usize>()
     }
 
     /// Share of Interests with MustBeFresh, and maximum pause between two events in microseconds. Threads join Interests
@@ -408,8 +437,19 @@ impl Run {
         }
         let freshness_ms = self.random.random_range(0..3) * 10;
         let data = DataBuilder::new(data_name(number)).freshness_ms(freshness_ms).content(content(number)).encode();
-        let token = if self.random.random_bool(0.5) { token } else { PitToken::NONE };
-        self.receive(PRODUCER, token, &data);
+        let pit_token = if self.random.random_bool(0.5) { token } else { PitToken::NONE };
+        let waits = pit_token.as_slice().last().map(|thread| usize::from(*thread));
+        match waits.filter(|thread| self.lent[*thread].contains(&PRODUCER)) {
+            Some(thread) => {
+                let fields = LinkFields { pit_token, ..LinkFields::default() };
+                self.answers_to[thread].push_back(Received {
+                    face: PRODUCER,
+                    fields,
+                    packet: Packet::copy_from(&data),
+                });
+            }
+            None => self.receive(PRODUCER, pit_token, &data),
+        }
     }
 
     /// A face begins to move to another thread.
@@ -482,7 +522,11 @@ impl Run {
         self.waiting.retain(|(face, _)| *face != old);
         let maker = owner(new, self.seats.len());
         self.faces.insert(new, Socket { at: Some(maker), input: VecDeque::new() });
-        self.seats[maker].tell_all(move |worker| worker.face_up(new, Scope::NonLocal, LinkType::PointToPoint));
+        let is_lent = self.lends && self.random.random_bool(0.8);
+        self.seats[maker].tell_all(move |worker| {
+            worker.face_up(new, Scope::NonLocal, LinkType::PointToPoint);
+            worker.lend_face(new, is_lent.then(|| Arc::new(()) as Loan));
+        });
     }
 
     fn manage(&mut self) {
@@ -491,12 +535,23 @@ impl Run {
         if self.random.random_bool(0.1) {
             return self.exchange_tables();
         }
+        if self.lends && self.random.random_bool(0.1) {
+            return self.recall();
+        }
         let command = self.random.random_range(0..3);
         self.seats[thread].ask(|worker| match command {
             0 => _ = worker.cs_erase(Name::default().as_ref(), 20),
             1 => worker.cs_config(Some(packets), None, None),
             _ => worker.cs_config(None, None, Some(serve)),
         });
+    }
+
+    /// A consumer that may leave is not lent any more.
+    fn recall(&mut self) {
+        let face = self.consumers[self.random.random_range(1..4)];
+        if let Some(owner) = self.faces[&face].at {
+            self.seats[owner].tell_all(move |worker| worker.lend_face(face, None));
+        }
     }
 
     /// All threads get other tables, perhaps for names that are hashed with another key. Each begins to use them in its
@@ -516,6 +571,8 @@ impl Run {
             let few = socket.input.len().min(self.random.random_range(0..8));
             received.extend(socket.input.drain(..few));
         }
+        let few = self.answers_to[thread].len().min(self.random.random_range(0..8));
+        received.extend(self.answers_to[thread].drain(..few));
         if self.losses.is_none() {
             return self.round(thread, &mut received);
         }
@@ -592,6 +649,10 @@ impl Run {
     fn poll(&mut self, thread: usize, received: &mut Vec<Received>) -> Vec<Outgoing> {
         let mut output = Vec::new();
         self.seats[thread].poll(self.now, received, &mut output, &mut Stopwatch::default());
+        for (face, loan) in self.seats[thread].worker.take_loans() {
+            let changed = if loan.is_some() { self.lent[thread].insert(face) } else { self.lent[thread].remove(&face) };
+            assert!(changed, "a loan of {face} begins or ends twice for thread {thread}");
+        }
         self.seats[thread].take_old_tables(self.random.random_bool(0.001));
         // What other threads have sent has a mark.
         for outgoing in output.iter_mut().filter(|outgoing| outgoing.fields.congestion_mark == 0) {
@@ -603,7 +664,10 @@ impl Run {
     /// Sends packets, or passes them on to the threads that own their faces.
     fn send(&mut self, thread: usize, output: Vec<Outgoing>) {
         for mut outgoing in output {
-            if self.faces.get(&outgoing.face).is_some_and(|socket| socket.at == Some(thread)) {
+            let socket = self.faces.get(&outgoing.face);
+            let is_here = socket.is_some_and(|socket| socket.at == Some(thread));
+            if is_here || (socket.is_some() && self.lent[thread].contains(&outgoing.face)) {
+                self.sent_directly += u64::from(!is_here);
                 self.sent(&outgoing);
             } else if self.losses.is_some() {
                 self.pass_on_or_lose(thread, outgoing);
@@ -655,6 +719,7 @@ impl Run {
             && self.moves.is_empty()
             && self.silent.is_empty()
             && self.faces.values().all(|socket| socket.input.is_empty())
+            && self.answers_to.iter().all(|answers| answers.is_empty())
             && self.seats.iter_mut().all(|seat| !seat.has_input())
             && self.twin.as_mut().is_none_or(|twin| twin.is_done())
     }
@@ -729,7 +794,7 @@ fn no_answer_is_lost_or_doubled_while_threads_share_pit_entries() {
 }
 
 fn exchange_all(shares_pit: bool) {
-    let exchanges = std::env::var("BYNAME_TEST_EXCHANGES").map_or(240_000, |n| n.parse().expect("a number"));
+    let exchanges = std::env::var("BYNAME_TEST_EXCHANGES").map_or(340_000, |n| n.parse().expect("a number"));
     for (seed, case) in (1..).zip(CASES) {
         let mut run = Run::beside_one_thread(seed, case, shares_pit);
         while run.exchanges < exchanges / CASES.len() as u64 {
@@ -745,7 +810,8 @@ fn exchange_all(shares_pit: bool) {
             assert_eq!((lost.len(), input, output), (0, 0, 0), "{case:?}: some were never answered");
         } else {
             let lost = lost.len();
-            assert!(input > 100 && output > 50 && lost > 50, "{case:?}: {lost} lost, {input} and {output} dropped");
+            let enough = input > 100 && (output > 50 || case.lends) && lost > 50;
+            assert!(enough, "{case:?}: {lost} lost, {input} and {output} dropped");
         }
         run.compare_with_one_thread(case, &lost);
         let in_interests = run.sum(|c| c.faces.in_interests);
@@ -760,7 +826,9 @@ fn exchange_all(shares_pit: bool) {
         // After an exchange of tables, threads learn anew which names are hot.
         assert!((hits > run.exchanges / 150) == spreads, "{case:?}: {hits} hits of {}", run.exchanges);
         assert!((strayed > 20) == spreads, "{case:?}: {strayed} strays");
-        assert!((run.moved > exchanges / 3000) == (case.threads > 1), "{case:?}: {} moves", run.moved);
+        let directly = run.sent_directly;
+        assert!((directly > run.exchanges / 5) == case.lends, "{case:?}: {directly} of {}", run.exchanges);
+        assert!((run.moved > exchanges / 5000) == (case.threads > 1), "{case:?}: {} moves", run.moved);
         assert!(run.table_exchanges > 3, "{case:?}: {} exchanges of tables", run.table_exchanges);
         assert_eq!(run.owners.iter().map(Owners::drops).sum::<u64>(), 0, "{case:?}: little was held back");
         assert!(run.no_face <= run.given_up.len() as u64, "{case:?}: {} packets for gone faces", run.no_face);

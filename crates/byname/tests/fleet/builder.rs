@@ -299,7 +299,7 @@ fn changes_are_kept_beside_the_file_and_no_packet_is_lost() {
     pair.load(&many(60_000, "west"), "world --built");
     let (base, port) = (pair.files(0), pair.routers[0].port);
     assert_eq!((pair.changes(0), pair.changes(1)), (Some(0), Some(0)));
-    let _server = pair.routers[1].serve("ping-server /names/1/1", "/names/1/1/ping", b"");
+    let _server = pair.routers[1].serve("ping-server --quiet /names/1/1", "/names/1/1/ping", b"");
     // Past both routers, by the rules of the file.
     let pings =
         pair.routers[0].command("ping --json --interval 2 --count 3000 /names/1/1").stdout(Stdio::piped()).spawn();
@@ -343,7 +343,7 @@ fn changes_are_kept_beside_the_file_and_no_packet_is_lost() {
     assert_eq!(pair.changes(1), Some(0));
 
     // Many changes become a file of their own, and the next change goes beside that.
-    let many: String = (0..6_000).map(|n| format!("add /names/{}/{} east\n", n * 10 % 83, n * 10)).collect();
+    let many: String = (0..6_000).map(|n| format!("/names/{}/{} east\n", n * 10 % 83, n * 10)).collect();
     let file = pair.etcd.file(&many);
     pair.etcd.fleet(&format!("--patience 40 table change world {}", file.display()));
     assert_eq!(pair.way(0, "/names/10/10"), "9 20");

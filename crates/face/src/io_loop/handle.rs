@@ -329,12 +329,6 @@ impl ForwarderHandle {
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
-    /// The line to the thread that owns a face.
-    pub(super) fn owner(&self, face: FaceId) -> &Line {
-        let thread = self.owners().of(face);
-        &self.lines[thread]
-    }
-
     /// Has the thread that owns a face do something with it. The face does not move meanwhile.
     fn call_owner<R: Send + 'static>(
         &self,

@@ -38,10 +38,14 @@ impl ForwarderHandle {
     /// is on its way there. Must be called before the route works.
     pub fn answer_before_interests(&self, registration: Registration) {
         let face = registration.face;
-        let owner = self.owner(face);
+        // The face does not move meanwhile.
+        let owners = self.owners();
+        let owner = self.line(owners.of(face));
         // After the end there is nothing to wait for.
         let _ = owner.registrations.send(registration);
-        if self.threads() > 1 && owner.call(move |io_loop| io_loop.recall(face)) == Some(true) {
+        let is_recalled = self.threads() > 1 && owner.call(move |io_loop| io_loop.recall(face)) == Some(true);
+        drop(owners);
+        if is_recalled {
             self.call_all(IoLoop::hear_of_loans);
         }
     }

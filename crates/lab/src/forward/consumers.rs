@@ -41,7 +41,7 @@ pub struct Asked {
 }
 
 /// Data that has come: the slot of the consumer's face, and the number of the name.
-type Arrival = (u64, u64);
+pub type Arrival = (u64, u64);
 
 /// Names of different popularity, and who waits for which.
 struct Popular {
@@ -114,6 +114,12 @@ impl Consumers {
         if self.popular.is_some() {
             self.arrivals.push((slot, number()));
         }
+    }
+
+    /// Data for the consumer in this slot, which another thread may have. `number` is called if the number matters.
+    #[inline]
+    pub fn arrival(&self, slot: u64, number: impl FnOnce() -> u64) -> Arrival {
+        (slot, if self.popular.is_some() { number() } else { 0 })
     }
 
     /// Checks the Data that came since the last call.

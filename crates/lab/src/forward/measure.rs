@@ -335,6 +335,7 @@ impl<'a> Run<'a> {
             cs_hits: totals.cs_hits,
             spread: totals.spread,
             shared_pit: (options.measuring.threads > 1).then_some(variant.shared_pit),
+            lent: several.then_some(variant.lent),
             joined: totals.joined,
             checked: totals.received,
             exchanges: totals.arrived,

@@ -12,6 +12,10 @@
 //! within a turn of packets (`lockstep`): more would not fit into the rings. The loop of a thread never sleeps. A
 //! thread that waits forwards what others give it, and its wait counts as its time.
 //!
+//! A data plane with the word `lent` does as the router does with UDP: a thread sends on the faces of all threads by
+//! itself, and the answer to an Interest comes to the thread that has sent it. Consumers of other threads learn of their
+//! Data in time that is not measured (`post`), since they are not in the router.
+//!
 //! With `--zipf`, the names' popularity follows Zipf's law. Consumers ask for the prepared names again and again, and
 //! producers answer in their next turn. So content stores, the store of hot names and pending entries answer Interests,
 //! too. An exchange is an Interest whose Data came to its consumer.
@@ -36,6 +40,7 @@ mod measure;
 mod options;
 mod packets;
 mod plane;
+mod post;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -81,8 +86,9 @@ fn print(records: &[Record]) {
     println!("Interests of {:.0} bytes, Data of {:.0}", first.interest_bytes, first.data_bytes);
     let head = |record: &Record| {
         let shared_pit = record.shared_pit == Some(true);
+        let lent = record.lent == Some(true);
         let Record { prefetch, burst, .. } = *record;
-        Variant { engine: record.engine.clone(), prefetch, burst, shared_pit, look: record.look }.to_string()
+        Variant { engine: record.engine.clone(), prefetch, burst, shared_pit, lent, look: record.look }.to_string()
     };
     let mut table = Columns::new(records, head);
     let millions = |rate: f64| format!("{:.3}", rate / 1e6);

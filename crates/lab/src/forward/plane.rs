@@ -7,6 +7,7 @@ use byname_forward::Ticks;
 use byname_forward::dispatch::{Dispatcher, part_of};
 use byname_forward::face_table::{LinkType, Scope};
 use byname_forward::hot::WINDOW;
+use byname_forward::loans::Loan;
 use byname_forward::seat::{Workers, owner};
 use byname_forward::tables::Tables;
 use byname_forward::trace::Filter;
@@ -17,6 +18,7 @@ use super::consumers::producer;
 use super::lockstep::Lockstep;
 use super::options::Options;
 use super::packets::Packets;
+use super::post::Post;
 use super::traffic::{TURN, Traffic};
 use super::variant::{Look, Variant};
 use crate::timing::on_cores;
@@ -96,10 +98,10 @@ impl<'a> Plane<'a> {
         let workers = (0..threads).map(make).collect();
         let seats = Workers::new(dispatcher, workers, ring_packets, true).seats()?;
         let lockstep = Arc::new(Lockstep::new(threads));
-        let traffic = |seat| Traffic::new(options, packets, seat, Arc::clone(&lockstep), variant.burst);
-        let traffic = seats.into_iter().map(traffic).collect::<anyhow::Result<_>>()?;
+        let traffic = |(seat, post)| Traffic::new(options, packets, seat, post, Arc::clone(&lockstep), variant.burst);
+        let traffic = seats.into_iter().zip(Post::of_threads(threads)).map(traffic).collect::<anyhow::Result<_>>()?;
         let mut plane = Plane { traffic, lockstep, repeats: options.zipf.is_some() };
-        plane.raise_faces();
+        plane.raise_faces(variant.lent && threads > 1);
         if !plane.repeats {
             plane.fill(options.pit);
         }
@@ -108,14 +110,16 @@ impl<'a> Plane<'a> {
     }
 
     /// Tells all workers the faces of all threads.
-    fn raise_faces(&mut self) {
+    fn raise_faces(&mut self, are_lent: bool) {
         let threads = self.traffic.len();
         let consumers = self.traffic.iter().flat_map(|traffic| traffic.consumers().faces());
         let faces: Vec<_> = consumers.chain((0..threads).map(|thread| producer(thread, threads))).collect();
         for traffic in &mut self.traffic {
             for &face in &faces {
                 traffic.worker_mut().face_up(face, Scope::NonLocal, LinkType::PointToPoint);
+                traffic.worker_mut().lend_face(face, are_lent.then(|| Arc::new(()) as Loan));
             }
+            traffic.hear_of_loans();
         }
     }
 
@@ -230,8 +234,8 @@ impl<'a> Plane<'a> {
         drops
     }
 
-    /// Share of the received packets that did not cross to another thread. It is also that of the sent packets, because
-    /// an answer takes the way of its Interest back.
+    /// Share of the received packets that did not cross to another thread. Without loans it is also that of the sent
+    /// packets, because an answer takes the way of its Interest back.
     fn home_share(&self) -> f64 {
         let threads = self.traffic.len();
         let (mut at_home, mut all) = (0, 0);
@@ -241,7 +245,11 @@ impl<'a> Plane<'a> {
                 let counters = traffic.worker().face_counters(face).unwrap_or_default();
                 let received = counters.in_interests + counters.in_data;
                 all += received;
-                at_home += if owner(face, threads) == here { received } else { 0 };
+                at_home += match owner(face, threads) == here {
+                    true => received,
+                    false if traffic.borrows(face) => counters.in_data,
+                    false => 0,
+                };
             }
         }
         at_home as f64 / all as f64

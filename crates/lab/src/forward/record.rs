@@ -115,7 +115,7 @@ pub struct Record {
     /// Mean number of the FIB's cache lines that an Interest reads, if the engine can count them.
     pub fib_lines_per_interest: Option<f64>,
     /// Share of the received packets that were at home on the thread that received them. The others crossed a ring to
-    /// their home. It is also the share of the sent packets that did not cross to another thread.
+    /// their home. Unless threads send on each other's faces, it is also the share of the sent packets that did not cross.
     pub home_share: f64,
     /// Share of the Interests that a content store answered.
     pub cs_hits: f64,
@@ -123,6 +123,9 @@ pub struct Record {
     pub spread: f64,
     /// Whether threads shared PIT entries of hot names; `None` for one thread.
     pub shared_pit: Option<bool>,
+    /// Whether threads sent on each other's faces, and got the answers to their Interests themselves; `None` for one
+    /// thread.
+    pub lent: Option<bool>,
     /// Share of the Interests that joined a PIT entry which threads share.
     pub joined: f64,
     /// Number of packets that ports received and that were counted.

@@ -224,13 +224,29 @@ fn threads_of_the_machine_forward_all_packets_of_every_mix() {
     if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
         return;
     }
-    for words in ["--mix both", "--mix interest", "--mix data", "--zipf 1.4", "--zipf 1.4 --heavy-hitters false"] {
+    for words in [
+        "--mix both",
+        "--mix interest",
+        "--mix data",
+        "--zipf 1.4",
+        "--zipf 1.4 --heavy-hitters false",
+        "--compare compact/all/64/lent",
+        "--compare compact/all/64/lent --zipf 0.8",
+        "--compare compact/all/64/lent --mix data",
+    ] {
         let record = tiny(&format!("--threads 2 {words}")).expect("tiny tables fit").remove(0);
         assert!(record.packets_per_s > 0.0 && record.checked > 3000, "{words}: {record:?}");
         assert_eq!((record.exchanges + record.lost, record.lost, record.wrong), (record.exchanges, 0, 0), "{record:?}");
         assert_eq!(record.ring_packets, Some(4096));
         assert!(record.drops == 0 && record.dispatch_ns_per_packet > 0.0, "{words}: {record:?}");
-        assert_eq!(record.exchanges_per_s.is_some(), !["--mix interest", "--mix data"].contains(&words));
+        assert_eq!(
+            record.exchanges_per_s.is_some(),
+            !words.contains("--mix interest") && !words.contains("--mix data")
+        );
+        assert_eq!(record.lent, Some(words.contains("lent")));
+        // All Data is received at home then.
+        let at_home = if words.contains("lent") && !words.contains("zipf") { 0.75 } else { record.home_share };
+        assert!((record.home_share - at_home).abs() < 0.05, "{words}: {record:?}");
     }
 }
 
@@ -257,6 +273,7 @@ fn the_form_of_the_documentation_parses() {
         prefetch: Schedule::Naive,
         burst: 1,
         shared_pit: false,
+        lent: false,
         look: None,
     };
     assert_eq!(options.compare[1], naive);

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use byname_forward::face_table::FaceMap;
 use byname_forward::seat::{Seat, owner};
 use byname_forward::stages::{self, Stage, StageTimes, Stopwatch};
 use byname_forward::worker::Worker;
@@ -17,6 +18,7 @@ use super::consumers::{Asked, Consumers, face};
 use super::lockstep::{Lockstep, Stopper};
 use super::options::{Mix, Options};
 use super::packets::{Frames, Packets};
+use super::post::Post;
 
 /// Number of packets that are timed together. During a turn, up to this many more Interests are pending.
 pub const TURN: u64 = 1024;
@@ -32,11 +34,13 @@ const EVENTS_PER_TURN: usize = 32;
 pub const LIFETIME_MS: u64 = 4000;
 
 /// A PIT token as several workers make it; a single worker makes none.
-type Token = Option<[u8; 5]>;
+type Token = Option<[u8; 6]>;
 
 /// An Interest that a producer has not answered yet.
 struct Waiting {
     number: u64,
+    /// The producer's face.
+    face: FaceId,
     token: Token,
 }
 
@@ -62,6 +66,9 @@ pub struct Turn {
 pub struct Traffic<'a> {
     packets: &'a Packets,
     seat: Seat,
+    /// Faces of other threads on which this one sends.
+    borrowed: FaceMap<()>,
+    post: Post,
     lockstep: Arc<Lockstep>,
     burst: u64,
     consumers: Consumers,
@@ -92,6 +99,7 @@ impl<'a> Traffic<'a> {
         options: &Options,
         packets: &'a Packets,
         seat: Seat,
+        post: Post,
         lockstep: Arc<Lockstep>,
         burst: usize,
     ) -> anyhow::Result<Self> {
@@ -99,6 +107,8 @@ impl<'a> Traffic<'a> {
             packets,
             consumers: Consumers::new(options, packets, seat.number())?,
             seat,
+            borrowed: FaceMap::default(),
+            post,
             lockstep,
             burst: burst as u64,
             pending: if options.zipf.is_some() { 0 } else { options.pit },
@@ -173,6 +183,7 @@ impl<'a> Traffic<'a> {
     pub fn pass_untimed(&mut self, asks: u64, answers: u64) -> u64 {
         let packets = self.write(asks, answers);
         self.pass(packets);
+        self.post.deliver();
         self.consumers.check();
         packets
     }
@@ -205,7 +216,22 @@ impl<'a> Traffic<'a> {
         while self.seat.has_input() {
             self.round(0);
         }
+        self.post.deliver();
         has_input
+    }
+
+    /// Takes note of the faces of other threads on which this one may send.
+    pub fn hear_of_loans(&mut self) {
+        for (face, loan) in self.seat.worker.take_loans() {
+            if loan.is_some() && owner(face, self.seat.threads()) != self.seat.number() {
+                self.borrowed.insert(face, ());
+            }
+        }
+    }
+
+    /// Whether the thread sends on this face of another thread.
+    pub fn borrows(&self, face: FaceId) -> bool {
+        self.borrowed.contains_key(&face)
     }
 
     /// Times the stages of all bursts from now on. Reading the clock makes bursts slower.
@@ -312,6 +338,7 @@ impl<'a> Traffic<'a> {
         }
         work(self);
         let time = start.elapsed();
+        self.post.deliver();
         self.consumers.check();
         Turn { packets, arrived: 0, time, stages: self.stages().since(&before) }
     }
@@ -343,6 +370,9 @@ impl<'a> Traffic<'a> {
     fn write(&mut self, asks: u64, answers: u64) -> u64 {
         self.frames.clear();
         self.origins.clear();
+        for (slot, number) in self.post.collect() {
+            self.consumers.arrive(slot, || number);
+        }
         let mut asked = 0;
         for i in 0..asks + answers {
             if asked < asks && asked * (asks + answers) <= i * asks {
@@ -364,9 +394,8 @@ impl<'a> Traffic<'a> {
     }
 
     fn write_data(&mut self) {
-        if let Some(Waiting { number, token }) = self.waiting.pop_front() {
+        if let Some(Waiting { number, face, token }) = self.waiting.pop_front() {
             self.packets.write_data(number, &mut self.frames);
-            let face = face(self.seat.number(), self.seat.threads(), 1);
             self.origins.push_back(Origin { face, token });
             self.answered += 1;
         }
@@ -385,7 +414,7 @@ impl<'a> Traffic<'a> {
         let received = Received::append(&mut self.input);
         received.face = origin.face;
         if let Some(token) = origin.token {
-            received.fields.pit_token = PitToken::new(&token).expect("five bytes are few enough");
+            received.fields.pit_token = PitToken::new(&token).expect("six bytes are few enough");
         }
         received.packet.fill(Packet::copy_from(self.frames.receive()));
     }
@@ -395,7 +424,7 @@ impl<'a> Traffic<'a> {
         let (here, threads) = (self.seat.number(), self.seat.threads());
         for outgoing in &mut self.output {
             let owner = owner(outgoing.face, threads);
-            if owner != here {
+            if owner != here && !self.borrowed.contains_key(&outgoing.face) {
                 self.seat.send_to(owner, outgoing);
                 continue;
             }
@@ -404,10 +433,14 @@ impl<'a> Traffic<'a> {
                 let number = self.packets.number_of_interest(&outgoing.packet);
                 if number < OTHERS_FROM {
                     let token = outgoing.fields.pit_token.as_slice().try_into().ok();
-                    self.waiting.push_back(Waiting { number, token });
+                    self.waiting.push_back(Waiting { number, face: outgoing.face, token });
                 }
             } else if self.consumers.are_at(slot) {
-                self.consumers.arrive(slot, || self.packets.number_of_data(&outgoing.packet));
+                let number = || self.packets.number_of_data(&outgoing.packet);
+                match owner == here {
+                    true => self.consumers.arrive(slot, number),
+                    false => self.post.send(owner, self.consumers.arrival(slot, number)),
+                }
             }
         }
         self.seat.publish_output();

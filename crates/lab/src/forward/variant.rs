@@ -14,6 +14,9 @@ use crate::prefix;
 /// The word for a data plane whose threads share PIT entries of hot names.
 const SHARED_PIT: &str = "shared-pit";
 
+/// The word for a data plane whose threads send on each other's faces, and get the answers to their Interests themselves.
+const LENT: &str = "lent";
+
 /// What somebody looks at while packets are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -78,6 +81,8 @@ pub struct Variant {
     pub burst: usize,
     /// Whether threads share PIT entries of hot names.
     pub shared_pit: bool,
+    /// Whether threads send on each other's faces, and get the answers to their Interests themselves.
+    pub lent: bool,
     /// What somebody looks at, if anybody does.
     pub look: Option<Look>,
 }
@@ -90,20 +95,21 @@ impl FromStr for Variant {
         let engine = words.next().unwrap_or_default().to_owned();
         let prefetch = words.next().map_or(Ok(Schedule::All), |word| Schedule::from_str(word, false))?;
         let burst = words.next().map_or(Ok(BURST_MAX), burst)?;
-        let (mut shared_pit, mut look) = (false, None);
+        let (mut shared_pit, mut lent, mut look) = (false, false, None);
         for word in words {
             match [Look::Traced, Look::Counted].into_iter().find(|look| look.word() == word) {
                 Some(wanted) => look = Some(wanted),
                 None if word == SHARED_PIT => shared_pit = true,
+                None if word == LENT => lent = true,
                 None => {
                     return Err(format!(
-                        "an engine, a schedule, a burst, and perhaps {SHARED_PIT}, traced or counted: compact/all/64"
+                        "an engine, a schedule, a burst, and perhaps {SHARED_PIT}, {LENT}, traced or counted: compact/all/64"
                     ));
                 }
             }
         }
         let burst = if prefetch == Schedule::Naive { 1 } else { burst };
-        Ok(Variant { engine, prefetch, burst, shared_pit, look })
+        Ok(Variant { engine, prefetch, burst, shared_pit, lent, look })
     }
 }
 
@@ -114,6 +120,9 @@ impl fmt::Display for Variant {
         write!(f, "{}/{schedule}/{}", self.engine, self.burst)?;
         if self.shared_pit {
             write!(f, "/{SHARED_PIT}")?;
+        }
+        if self.lent {
+            write!(f, "/{LENT}")?;
         }
         self.look.map_or(Ok(()), |look| write!(f, "/{}", look.word()))
     }

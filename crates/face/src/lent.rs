@@ -2,7 +2,7 @@
 //!
 //! The owner of such a face lends it ([`Lent`]) to the ports of the same name on other threads. A port that borrows a
 //! face has a link service for it, for packets that are one frame each. It sends all of these, and receives only answers:
-//! fragments and reliability are the owner's. What it counts is in an account that the owner can read ([`Accounts`]). So the counters of a face
+//! fragments and reliability are the owner's. What it counts is in an account that the owner can read (`Accounts`). So the counters of a face
 //! are those of all threads, and the owner knows how many answers its peer has got.
 //!
 //! A face may end while other threads still send there. They see at once that it has ended, and leave further packets

@@ -213,7 +213,7 @@ pub trait Port: Send {
     }
 
     /// Another thread has lent a face, or has changed it. The port may be given packets for the face from now on, and
-    /// leaves those that need its owner to [`PortContext::leave_to_owner`]. Returns false if the face is of another port.
+    /// leaves those that need its owner to `PortContext::leave_to_owner`. Returns false if the face is of another port.
     fn borrow_face(&mut self, cx: &mut PortContext<'_>, face: FaceId, lent: &Lent) -> bool {
         let _ = (cx, face, lent);
         false

@@ -36,7 +36,7 @@ pub struct Listener {
 #[derive(Default)]
 struct Shared {
     is_over: AtomicBool,
-    /// Each is alive as long as its reading thread.
+    /// Each is alive as long as one of its threads.
     connections: Mutex<Vec<Weak<Connection>>>,
 }
 

@@ -13,20 +13,5 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use byname_wire::FaceId;
-
-use crate::shard::Shard;
-
 /// What a port on another thread needs to send on a face. Only ports know what that is.
 pub type Loan = Arc<dyn Any + Send + Sync>;
-
-impl Shard {
-    /// See `Worker::lend_face`.
-    pub fn lend_face(&mut self, face: FaceId, loan: Option<Loan>) {
-        let Some(known) = self.faces.get_mut(&face) else { return };
-        if loan.is_some() || known.is_lent {
-            known.is_lent = loan.is_some();
-            self.loans.push((face, loan));
-        }
-    }
-}

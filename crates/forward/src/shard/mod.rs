@@ -232,6 +232,15 @@ impl Shard {
         }
     }
 
+    /// See `Worker::lend_face`.
+    pub fn lend_face(&mut self, face: FaceId, loan: Option<Loan>) {
+        let Some(known) = self.faces.get_mut(&face) else { return };
+        if loan.is_some() || known.is_lent {
+            known.is_lent = loan.is_some();
+            self.loans.push((face, loan));
+        }
+    }
+
     /// Replaces all strategy choices.
     pub fn set_strategy_choices(&mut self, choices: &[StrategyChoice]) {
         self.strategies.set(&self.key, choices);

@@ -13,7 +13,6 @@ pub mod bulk;
 pub mod flat;
 pub mod partition;
 mod rebuild;
-pub mod tag_bulk;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Display;
@@ -37,7 +36,6 @@ use serde::Deserialize;
 use smallvec::SmallVec;
 
 pub use rebuild::{Place, fill};
-use tag_bulk::TagFib;
 
 /// Control half of any prefix engine.
 pub type FibEngine = Engine<Names>;
@@ -243,9 +241,6 @@ pub struct Replica<F: Family = Names> {
     /// Number of the node.
     pub node: Option<u32>,
 }
-
-/// The replicas of the FIB of names, and the FIB of descriptors.
-pub type Engines = (Vec<Replica>, TagFib);
 
 /// The only writer of a FIB.
 pub struct FibWriter<F: Family = Names> {

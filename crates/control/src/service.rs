@@ -29,8 +29,7 @@ use thiserror::Error;
 
 use self::door::Guests;
 pub use self::door::{Door, GUESTS, TellAnswer, guest_face};
-use crate::fib_writer::tag_bulk::TagFib;
-use crate::fib_writer::{Engines, FibWriter};
+use crate::fib_writer::{FibWriter, Replica};
 use crate::metrics;
 use crate::mgmt::audit::Audit;
 pub use crate::mgmt::reload::Limits;
@@ -41,6 +40,7 @@ use crate::rib::{RibError, Route};
 use crate::security::Authorizer;
 use crate::state::records::{Snapshot, ToldRecord};
 use crate::state::{Change, Keeper, Opened, Store};
+use crate::tags::bulk::TagFib;
 use crate::tags::{OwnTree, TagLimits, TagRouting};
 use byname_trust::Moment;
 
@@ -286,6 +286,9 @@ impl Snapshots {
         self.requests.try_send(Box::new(move |service| tell(service.snapshot(faces_max)))).is_ok()
     }
 }
+
+/// The replicas of the FIB of names, and the FIB of descriptors.
+pub type Engines = (Vec<Replica>, TagFib);
 
 /// Starts the control thread of a forwarder. Its workers read `tables`, which publish the query halves of the engines;
 /// all are still empty.

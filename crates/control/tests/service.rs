@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use byname_control::config::Readvertise;
-use byname_control::fib_writer::{Engines, Replica, TagFibEngine};
+use byname_control::fib_writer::{Replica, TagFibEngine};
 use byname_control::mgmt::audit::Audit;
 use byname_control::mgmt::reload::RouteChange;
 use byname_control::mgmt::tlv::{
@@ -19,7 +19,7 @@ use byname_control::own_names::is_own_name;
 use byname_control::readvertise::Destination;
 use byname_control::rib::Route;
 use byname_control::security::{Authorizer, Signer};
-use byname_control::service::{self, ControlConfig, ControlHandle, Forwarder};
+use byname_control::service::{self, ControlConfig, ControlHandle, Engines, Forwarder};
 use byname_control::tags::TagLimits;
 use byname_face::stream::{StreamConfig, StreamPort};
 use byname_face::udp::{UdpConfig, UdpPort};

@@ -29,11 +29,11 @@ use std::time::SystemTime;
 
 use anyhow::Context;
 use byname_control::config::{Authorization, Config, ConfigError, Log, Reach, RightSigner, Source, default_toml};
-use byname_control::fib_writer::{Engines, FibEngine, Replica};
+use byname_control::fib_writer::{FibEngine, Replica};
 use byname_control::mgmt::audit::Audit;
 use byname_control::readvertise::Destination;
 use byname_control::security::{Authorizer, Signer};
-use byname_control::service::{self, ControlConfig, ControlHandle, Forwarder};
+use byname_control::service::{self, ControlConfig, ControlHandle, Engines, Forwarder};
 use byname_face::handover::Inherited;
 use byname_face::nodes::on_node;
 use byname_face::pulse::Watched;

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use anyhow::Context;
-use byname_control::fib_writer::tag_bulk;
+use byname_control::tags::bulk;
 use byname_lookup::file::Opening;
 use byname_lookup::tagset::TagQuery;
 use byname_lookup::tagset::rare_tag::{BulkTagLoader, BulkTags, Options};
@@ -57,7 +57,7 @@ pub(super) fn build(rules: &Path, table: &Path, key_of: Option<&Path>) -> anyhow
 
 /// Checks a table as the router does, and shows what it has.
 pub(super) fn show(path: &Path) -> anyhow::Result<u8> {
-    tag_bulk::open(path, Opening::default(), 0, &Options::default())?;
+    bulk::open(path, Opening::default(), 0, &Options::default())?;
     let table = open(path)?;
     let bytes = std::fs::metadata(path).with_context(|| path.display().to_string())?.len();
     let mut out = std::io::stdout().lock();

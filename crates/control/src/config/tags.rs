@@ -17,8 +17,8 @@ use thiserror::Error as ThisError;
 use super::rights::{RightSigner, RightsError};
 use super::{Config, Finding, initial, value};
 use crate::fib_writer::TagFibEngine;
-use crate::fib_writer::tag_bulk::{self, TagFib};
 use crate::security::Signer;
+use crate::tags::bulk::{self, TagFib};
 use crate::tags::plan::{Place, Plan, PlanError};
 use crate::tags::{NeighborKeys, TagLimits};
 
@@ -214,7 +214,7 @@ impl Config {
     /// If there is no memory, or the file cannot be used.
     pub fn build_tag_fib(&self, secret: u64) -> Result<TagFib, BuildError> {
         let Some(path) = self.tag_table() else { return Ok(self.tags.build_engine(secret)?.into()) };
-        tag_bulk::open(&path, Opening::default(), secret, &self.tags.rare_tag())
+        bulk::open(&path, Opening::default(), secret, &self.tags.rare_tag())
             .map_err(|error| BuildError::File { reason: error.to_string() })
     }
 

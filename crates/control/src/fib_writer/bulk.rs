@@ -38,7 +38,7 @@ pub enum BulkFibError {
 }
 
 /// The name that a label of a file is.
-pub(super) fn label_name(path: &Path, label: &[u8]) -> Result<Name, BulkFibError> {
+pub(crate) fn label_name(path: &Path, label: &[u8]) -> Result<Name, BulkFibError> {
     let name = std::str::from_utf8(label).ok().filter(|text| text.starts_with('/'));
     name.and_then(|text| text.parse().ok()).ok_or_else(|| BulkFibError::Label {
         path: path.to_owned(),

@@ -12,9 +12,9 @@ use byname_wire::{Component, Descriptor, Interest, Name, TreeId};
 use super::tlv::{ControlResponse, Element, TagsEntry};
 use super::{Command, Management, Moment, packet_of, respond, response_data};
 use crate::fib_writer::FibWriter;
-use crate::fib_writer::tag_bulk::TagFib;
 use crate::rib::Rib;
 use crate::security::{Authorized, Signer, TrustedSigner, VerifyingKey};
+use crate::tags::bulk::TagFib;
 use crate::tags::message::{Update, decode_descriptors, encode_locators, encode_session};
 use crate::tags::{NeighborKeys, OwnGeneration, OwnNeighbor, OwnTree, TagRouting, TagRoutingError};
 

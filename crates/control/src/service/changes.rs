@@ -1,11 +1,11 @@
 //! Changes that a reload of the configuration makes. Each is made whole or not at all.
 
 use super::{ControlError, ControlHandle, Request};
-use crate::fib_writer::tag_bulk::TagFib;
 use crate::mgmt::reload::{Limits, ReloadRequest, Reloads, RouteChange, StrategyChange};
 use crate::mgmt::tlv::ControlResponse;
 use crate::security::Authorizer;
 use crate::security::marks::Marks;
+use crate::tags::bulk::TagFib;
 
 impl ControlHandle {
     /// Sets who carries out the commands of the module `config`.

@@ -11,8 +11,8 @@ use byname_lookup::prefix::compact::Translation;
 use byname_lookup::{BuildError, EntryId};
 use byname_wire::{Name, TreeId};
 
+use super::bulk::TagFib;
 use super::{OwnTree, TagRouting};
-use crate::fib_writer::tag_bulk::TagFib;
 use crate::fib_writer::{FibWriter, TagSets};
 
 /// The labels of a file.

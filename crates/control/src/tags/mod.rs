@@ -11,6 +11,7 @@
 //! Limits bound the descriptors in total, of each application, and of each neighbour, which stands for all routers
 //! behind it. Neighbours sign their updates (`trust`).
 
+pub mod bulk;
 mod covering;
 mod labels;
 mod link;

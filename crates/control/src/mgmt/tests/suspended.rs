@@ -10,8 +10,8 @@ use byname_lookup::tagset::rare_tag::{BulkTagLoader, Options};
 use byname_wire::{Descriptor, TreeId};
 
 use super::*;
-use crate::fib_writer::tag_bulk;
 use crate::tags::OwnTree;
+use crate::tags::bulk;
 
 const OTHER: FaceId = FaceId(302);
 
@@ -103,7 +103,7 @@ fn sets_of_tags_in_a_file_follow_their_labels_past_a_dead_neighbour() {
         faces
     };
     register(&mut router, NEIGHBOUR, 1);
-    let fib = tag_bulk::open(&path, Opening::default(), 2, &Options::default()).expect("ours");
+    let fib = bulk::open(&path, Opening::default(), 2, &Options::default()).expect("ours");
     router.management.rebuild_tag_fib(fib).expect("room");
     assert_eq!(ways(&router), [NEIGHBOUR]);
     register(&mut router, OTHER, 2);

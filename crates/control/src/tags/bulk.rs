@@ -9,9 +9,9 @@ use std::path::Path;
 use byname_lookup::file::Opening;
 use byname_lookup::tagset::rare_tag::{BulkTags, Options};
 
-use super::TagFibEngine;
-use super::bulk::{BulkFibError, label_name};
-use crate::tags::Labels;
+use super::Labels;
+use crate::fib_writer::TagFibEngine;
+use crate::fib_writer::bulk::{BulkFibError, label_name};
 
 /// An engine, and the labels of its file if it has one.
 pub struct TagFib {

@@ -18,7 +18,7 @@ use thiserror::Error;
 use super::image::Opened;
 use super::load::Loading;
 use super::node::Row;
-use super::query::{All, Best, Goal, Largest, Query, State};
+use super::query::{Goal, Query, State, Walk};
 use super::table::Mixer;
 use super::{Options, RareTag, processor};
 use crate::entry::EntryId;
@@ -202,83 +202,26 @@ impl<G: Goal> Goal for Translated<'_, G> {
     }
 }
 
-impl Above {
+impl Walk for Above {
     /// Walks through both tables. A packet's second walk has the steps that its first one has left.
-    fn burst(&self, queries: &[TagQuery<'_>], goal: &mut impl Goal) -> [Effort; BURST_MAX] {
-        assert!(queries.len() <= BURST_MAX);
+    fn walk(&self, queries: &[TagQuery<'_>], goal: &mut impl Goal, efforts: &mut [Effort]) {
         let steps_max = self.beside.steps_max;
         let mut states = [State::new(steps_max); BURST_MAX];
         let own = &mut states[..queries.len()];
         processor::burst(&self.beside, queries, goal, own);
         processor::burst(&self.file, queries, &mut Translated { goal, translation: &self.translation }, own);
-        states.map(|state| state.effort(steps_max))
-    }
-}
-
-impl TagsetFib for Above {
-    fn all_subsets(&self, query: &TagQuery<'_>, visit: &mut dyn FnMut(EntryId) -> ControlFlow<()>) -> Effort {
-        self.burst(std::slice::from_ref(query), &mut All(&mut |_, entry| visit(entry)))[0]
+        efforts.iter_mut().zip(states).for_each(|(effort, state)| *effort = state.effort(steps_max));
     }
 
-    fn largest_subset(
-        &self,
-        query: &TagQuery<'_>,
-        accept: &mut dyn FnMut(EntryId) -> bool,
-    ) -> (Option<EntryId>, Effort) {
-        let mut out = [(None, Effort::default())];
-        self.largest_subset_burst(std::slice::from_ref(query), &mut |_, entry| accept(entry), &mut out);
-        out[0]
-    }
-
-    fn all_subsets_burst(
-        &self,
-        queries: &[TagQuery<'_>],
-        visit: &mut dyn FnMut(usize, EntryId) -> ControlFlow<()>,
-        efforts: &mut [Effort],
-    ) {
-        assert_eq!(queries.len(), efforts.len());
-        efforts.copy_from_slice(&self.burst(queries, &mut All(visit))[..queries.len()]);
-    }
-
-    fn largest_subset_burst(
-        &self,
-        queries: &[TagQuery<'_>],
-        accept: &mut dyn FnMut(usize, EntryId) -> bool,
-        out: &mut [(Option<EntryId>, Effort)],
-    ) {
-        assert_eq!(queries.len(), out.len());
-        let mut best = [Best::NONE; BURST_MAX];
-        let efforts = self.burst(queries, &mut Largest { accept, best: &mut best });
-        for ((found, best), effort) in out.iter_mut().zip(best).zip(efforts) {
-            *found = (best.entry, effort);
-        }
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.beside.memory_bytes() + self.file.memory_bytes()
+    fn bytes(&self) -> usize {
+        self.beside.bytes() + self.file.bytes()
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
-
-    /// A file that is removed again.
-    struct Temporary(PathBuf);
-
-    impl Temporary {
-        fn new(name: &str) -> Self {
-            Temporary(std::env::temp_dir().join(format!("byname-bulk-tags-{name}-{}.table", std::process::id())))
-        }
-    }
-
-    impl Drop for Temporary {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_file(&self.0);
-        }
-    }
+    use crate::temporary::Temporary;
 
     fn set(text: &str) -> Descriptor {
         Descriptor::of(text.split(' ')).expect("few tags")

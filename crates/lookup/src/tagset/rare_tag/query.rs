@@ -404,11 +404,32 @@ impl Query {
     }
 }
 
-impl TagsetFib for Query {
+/// What answers by a walk with the tags of many packets.
+pub(super) trait Walk: Send + Sync {
+    /// Walks with as many packets as there are efforts, at most [`BURST_MAX`].
+    fn walk(&self, queries: &[TagQuery<'_>], goal: &mut impl Goal, efforts: &mut [Effort]);
+    /// Resident memory, in bytes.
+    fn bytes(&self) -> usize;
+}
+
+impl Walk for Query {
+    fn walk(&self, queries: &[TagQuery<'_>], goal: &mut impl Goal, efforts: &mut [Effort]) {
+        let mut states = [State::new(self.steps_max); BURST_MAX];
+        processor::burst(self, queries, goal, &mut states[..queries.len()]);
+        efforts.iter_mut().zip(states).for_each(|(effort, state)| *effort = state.effort(self.steps_max));
+    }
+
+    fn bytes(&self) -> usize {
+        let shared = size_of::<Shared>() + self.shared.known.memory_bytes();
+        shared + self.shared.blocks_bytes.load(Ordering::Relaxed) as usize
+    }
+}
+
+impl<W: Walk> TagsetFib for W {
     fn all_subsets(&self, query: &TagQuery<'_>, visit: &mut dyn FnMut(EntryId) -> ControlFlow<()>) -> Effort {
-        let mut walk = [Effort::default()];
-        self.all_subsets_burst(std::slice::from_ref(query), &mut |_, entry| visit(entry), &mut walk);
-        walk[0]
+        let mut effort = [Effort::default()];
+        self.all_subsets_burst(std::slice::from_ref(query), &mut |_, entry| visit(entry), &mut effort);
+        effort[0]
     }
 
     fn largest_subset(
@@ -429,9 +450,7 @@ impl TagsetFib for Query {
     ) {
         assert_eq!(queries.len(), efforts.len());
         assert!(queries.len() <= BURST_MAX);
-        let mut states = [State::new(self.steps_max); BURST_MAX];
-        processor::burst(self, queries, &mut All(visit), &mut states[..queries.len()]);
-        efforts.iter_mut().zip(states).for_each(|(effort, state)| *effort = state.effort(self.steps_max));
+        self.walk(queries, &mut All(visit), efforts);
     }
 
     fn largest_subset_burst(
@@ -442,17 +461,14 @@ impl TagsetFib for Query {
     ) {
         assert_eq!(queries.len(), out.len());
         assert!(queries.len() <= BURST_MAX);
-        let mut best = [Best::NONE; BURST_MAX];
-        let mut states = [State::new(self.steps_max); BURST_MAX];
-        let mut goal = Largest { accept, best: &mut best };
-        processor::burst(self, queries, &mut goal, &mut states[..queries.len()]);
-        for ((found, best), state) in out.iter_mut().zip(best).zip(states) {
-            *found = (best.entry, state.effort(self.steps_max));
+        let (mut best, mut efforts) = ([Best::NONE; BURST_MAX], [Effort::default(); BURST_MAX]);
+        self.walk(queries, &mut Largest { accept, best: &mut best }, &mut efforts[..queries.len()]);
+        for ((found, best), effort) in out.iter_mut().zip(best).zip(efforts) {
+            *found = (best.entry, effort);
         }
     }
 
     fn memory_bytes(&self) -> usize {
-        let shared = size_of::<Shared>() + self.shared.known.memory_bytes();
-        shared + self.shared.blocks_bytes.load(Ordering::Relaxed) as usize
+        self.bytes()
     }
 }

@@ -51,6 +51,16 @@ pub struct Pair {
 
 pub const PAIR: [&str; 2] = ["r1", "r2"];
 
+/// Changes a bit in the middle of a file.
+pub fn damage(path: &Path) {
+    let mut bytes = std::fs::read(path).expect("a file");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    // Not in place: the router has mapped it.
+    std::fs::remove_file(path).expect("removed");
+    std::fs::write(path, bytes).expect("written");
+}
+
 impl Pair {
     pub fn start(configuration: &str) -> Option<Pair> {
         let etcd = Etcd::start()?;
@@ -263,14 +273,6 @@ fn builders_stand_in_for_each_other_and_damage_is_found() {
 
     // A damaged file, chunk and block at an agent: all are found out when the agent starts, and fetched again.
     pair.agents[1].kill();
-    let damage = |path: &Path| {
-        let mut bytes = std::fs::read(path).expect("a file");
-        let middle = bytes.len() / 2;
-        bytes[middle] ^= 1;
-        // Not in place: the router has mapped it.
-        std::fs::remove_file(path).expect("removed");
-        std::fs::write(path, bytes).expect("written");
-    };
     damage(&pair.routers[1].path("tables").join(&pair.files(1)[0]));
     for chunk in std::fs::read_dir(pair.routers[1].path("agent.chunks")).expect("a folder") {
         damage(&chunk.expect("a chunk").path());

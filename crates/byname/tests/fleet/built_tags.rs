@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::ChildStdout;
 
-use super::builder::{Builder, PAIR, Pair, agent};
+use super::builder::{Builder, PAIR, Pair, agent, damage};
 use super::*;
 
 /// An application at a router that prints the messages with the tag `probe`.
@@ -122,14 +122,6 @@ fn packets_with_tags_follow_a_table_that_a_builder_has_made() {
 
     // A block is damaged at an agent, and so is the file. Both are found when it starts, and fetched again.
     pair.agents[1].kill();
-    let damage = |path: &std::path::Path| {
-        let mut bytes = std::fs::read(path).expect("a file");
-        let middle = bytes.len() / 2;
-        bytes[middle] ^= 1;
-        // Not in place: the router has mapped it.
-        std::fs::remove_file(path).expect("removed");
-        std::fs::write(path, bytes).expect("written");
-    };
     damage(&pair.routers[1].path("tables").join(&pair.files(1)[0]));
     let chunk = std::fs::read_dir(pair.routers[1].path("agent.chunks")).expect("a folder");
     damage(

@@ -154,11 +154,18 @@ impl Parcel {
         self.marks & mark != 0
     }
 
-    /// The packet, and the place of its name if it is an Interest that any worker may answer. From now on it is one for
-    /// its home.
+    /// Whether it is an Interest.
+    pub(crate) fn is_interest(&self) -> bool {
+        self.kind == Kind::Interest
+    }
+
+    /// The packet, and the place of its name if it is parsed. If it is an Interest that any worker could answer, it is one
+    /// for its home from now on.
     pub(crate) fn stray(&mut self) -> Option<(&Packet, NameRange)> {
-        self.marks = (self.marks & !mark::SPREAD) | mark::HOT;
-        (self.kind == Kind::Interest).then_some((&self.packet, self.name))
+        if self.is_spread() {
+            self.marks = (self.marks & !mark::SPREAD) | mark::HOT;
+        }
+        (self.kind != Kind::Addressed).then_some((&self.packet, self.name))
     }
 
     /// Moves the packet to a place that is [`Received::empty`].

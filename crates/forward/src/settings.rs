@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use byname_wire::Name;
 
+use crate::pit_cs::packets_to_expect;
+
 /// Maximum time that an Interest may be pending, whatever lifetime it asks for.
 pub(crate) const LIFETIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
@@ -25,6 +27,13 @@ pub struct WorkerConfig {
     /// Whether Data satisfies an Interest that was not sent to the face it came from. Then anybody who can send packets
     /// here can answer for everybody else, and these answers are cached.
     pub accept_unasked_data: bool,
+}
+
+impl WorkerConfig {
+    /// Entries that the PIT and the content store may come to hold.
+    pub fn entries_max(&self) -> usize {
+        self.pit_entries_max.saturating_add(packets_to_expect(self.cs_packets_max, self.cs_bytes_max))
+    }
 }
 
 impl Default for WorkerConfig {

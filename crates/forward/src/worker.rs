@@ -218,16 +218,17 @@ impl Worker {
         self.shard.given = given;
     }
 
-    /// Interests for hot names that this worker could not answer for their home. The caller gives them to
+    /// Interests for hot names that this worker could not answer for their home, and packets whose names have got another
+    /// home. The caller gives them to
     /// [`Dispatcher::dispatch_home`](crate::dispatch::Dispatcher::dispatch_home) after each [`Worker::poll_parcels`].
     pub fn strays(&mut self) -> std::vec::Drain<'_, Parcel> {
         self.shard.strays.drain(..)
     }
 
-    /// Whether packets wait for the next round, because another thread has the lock of a shared
-    /// PIT entry, or news of a face are still on their way.
+    /// Whether packets wait for the next round: because another thread has the lock of a shared PIT entry, because news
+    /// of a face are still on their way, or because a name has got another home just now.
     pub fn has_postponed(&self) -> bool {
-        self.shard.has_postponed()
+        self.shard.has_postponed() || !self.shard.strays.is_empty()
     }
 
     /// When timers need the next `poll`, if no packet arrives earlier.
@@ -245,11 +246,6 @@ impl Worker {
     /// follow: see [`Progress`]. Returns tables that were to be used after an earlier exchange, and now are not.
     pub fn exchange_tables(&mut self, new: Box<NewTables>) -> Option<Box<NewTables>> {
         self.shard.exchange_tables(new)
-    }
-
-    /// The key that names are hashed with now.
-    pub(crate) fn key(&self) -> &NameHashKey {
-        &self.shard.key
     }
 
     /// How far the exchange of tables is, and the memory that it has left so far. Freeing it takes time, so that another

@@ -10,7 +10,7 @@ impl ForwarderHandle {
     pub fn exchange_tables(&self, tables: Vec<Box<NewTables>>) {
         for (number, new) in tables.into_iter().enumerate() {
             // Tables of an earlier exchange that never came into use are freed here.
-            drop(self.line(number).call(move |io_loop| io_loop.seat.exchange_tables(new)));
+            drop(self.line(number).call(move |io_loop| io_loop.seat.worker.exchange_tables(new)));
         }
     }
 
@@ -19,7 +19,7 @@ impl ForwarderHandle {
     ///
     /// [`Worker::take_old_tables`]: byname_forward::Worker::take_old_tables
     pub fn take_old_tables(&self, forget_nonces: bool) -> (Progress, Vec<OldTables>) {
-        let taken = self.call_all(move |io_loop| io_loop.seat.take_old_tables(forget_nonces));
+        let taken = self.call_all(move |io_loop| io_loop.seat.worker.take_old_tables(forget_nonces));
         let (progress, old): (Vec<Progress>, Vec<_>) = taken.into_iter().unzip();
         (progress.into_iter().min().unwrap_or(Progress::Done), old.into_iter().flatten().collect())
     }

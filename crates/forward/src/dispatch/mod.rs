@@ -1,9 +1,11 @@
 //! Finds the worker of each packet. Each forwarding thread has one worker, with its own PIT and content store
 //! [So §2.4, §3.4].
 //!
-//! A name's *home* is one worker: a keyed digest of the name's first N components selects it. A shorter name counts
-//! whole. An implicit digest component never counts, because Data does not carry it. Interests and Nacks go home, so
-//! that all packets about one Interest meet in one place.
+//! A name's *home* is one worker. The name's first N components decide on it. A shorter name counts whole. An implicit
+//! digest component never counts, because Data does not carry it. Interests and Nacks go home, so that all packets about
+//! one Interest meet in one place. The home is the worker that was first asked for a name with these components, as long
+//! as it has entries for such names (`homes`). Or, if [`Dispatcher::claim_names`] was not called, a keyed digest of these
+//! components selects it (`rule`).
 //!
 //! Data must reach every Interest that it answers. An Interest for its own name has the same home. An Interest with
 //! CanBePrefix and at least N components has the same home, too. Only Interests with CanBePrefix and shorter names may
@@ -24,7 +26,10 @@
 //!
 //! Interests for very popular names may go to other workers than their home: see [`crate::hot`].
 //!
-//! The dispatchers keep the key that the router started with, so that homes never move. A worker may get another key
+//! A worker that got clearly more packets lately than another claims no names. Then a keyed digest selects their homes,
+//! so that what one thread receives alone is the work of all.
+//!
+//! The dispatchers keep the key that the router started with. A worker may get another key
 //! (`NewTables` of the worker). Then a name that decides on a home is hashed once more, under the dispatchers' key.
 //!
 //! Packets by tags and locators meet no state, so they stay on the thread that received them.
@@ -35,15 +40,18 @@
 //! thread. Cost: another worker hashes the names that it is given once more. Handing the hashes over would cost 18 bytes
 //! per component through the caches of both.
 
+mod homes;
 mod loads;
 mod prefixes;
+mod rule;
 mod spread;
 mod token;
 
 use std::sync::Arc;
 
-use byname_wire::name::{COMPONENTS_MAX, component_type};
-use byname_wire::name_hash::{DepthSet, Digest, digest_name};
+use byname_lookup::memory::Refused;
+use byname_wire::name::COMPONENTS_MAX;
+use byname_wire::name_hash::{DepthSet, Digest};
 use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
 
 use crate::counters::Drops;
@@ -51,11 +59,15 @@ use crate::crossing::{Handed, Parcel};
 use crate::hot::{SharedPit, SharedStore};
 use crate::packet::{Copies, DataInfo, Parsed, name_in, parse_unaddressed};
 use crate::port::Received;
+use homes::Homes;
+use loads::Loads;
 use prefixes::PendingPrefixes;
 use spread::{Spread, Way};
 use token::{TokenMark, WorkerToken};
 
+pub(crate) use homes::{Held, Home, Place, Residence};
 pub(crate) use prefixes::ShortNames;
+pub(crate) use rule::Rule;
 pub(crate) use token::TokenMaker;
 
 /// Maximum of workers of one dispatcher.
@@ -82,6 +94,8 @@ pub(crate) struct Decided {
     pub worker: usize,
     /// For an Interest that any worker may answer: the digest of its name.
     pub spread: Option<Digest>,
+    /// For an Interest whose name is to be claimed: its check. The worker is not known yet.
+    pub claim: Option<u64>,
 }
 
 /// The things that one of several workers shares with the others; nothing for a worker that is alone. See
@@ -90,6 +104,7 @@ pub struct Membership(pub(crate) Option<Joined>);
 
 pub(crate) struct Joined {
     pub short_names: ShortNames,
+    pub residence: Option<Residence>,
     pub tokens: TokenMaker,
     pub shared_store: Option<Arc<SharedStore>>,
     pub shared_pit: Option<Arc<SharedPit>>,
@@ -97,12 +112,13 @@ pub(crate) struct Joined {
 
 /// Finds the worker of each packet that one thread receives.
 pub struct Dispatcher {
-    key: NameHashKey,
+    /// The homes of names that no worker has claimed.
+    rule: Rule,
     /// Number of this thread and of its worker.
     here: usize,
-    workers: usize,
-    /// Number of components that select the home.
-    components: usize,
+    /// The names that workers have claimed, if they do so.
+    residence: Option<Residence>,
+    loads: Loads,
     pending: Arc<PendingPrefixes>,
     mark: TokenMark,
     hashes: Box<PrefixHashes>,
@@ -111,8 +127,6 @@ pub struct Dispatcher {
     stayed: u64,
     /// Spreads hot names, if that is enabled.
     spread: Option<Spread>,
-    /// Whether names may come hashed under another key than this dispatcher's.
-    is_apart: bool,
 }
 
 impl Dispatcher {
@@ -123,18 +137,18 @@ impl Dispatcher {
     /// If there are no workers, or more than [`WORKERS_MAX`].
     pub fn new(key: NameHashKey, workers: usize, components: usize, mark: u32) -> Self {
         assert!((1..=WORKERS_MAX).contains(&workers), "1 to {WORKERS_MAX} workers");
+        let components = if components == 0 { COMPONENTS_MAX } else { components };
         Dispatcher {
-            key,
+            rule: Rule::new(key, workers, components),
             here: 0,
-            workers,
-            components: if components == 0 { COMPONENTS_MAX } else { components },
+            residence: None,
+            loads: Loads::new(workers),
             pending: Arc::default(),
             mark: TokenMark::new(mark),
             hashes: Box::default(),
             drops: Drops::default(),
             stayed: 0,
             spread: None,
-            is_apart: false,
         }
     }
 
@@ -143,27 +157,39 @@ impl Dispatcher {
     /// # Panics
     /// If there is no such thread.
     pub fn of_thread(&self, number: usize) -> Self {
-        assert!(number < self.workers, "thread {number} of {}", self.workers);
+        assert!(number < self.workers(), "thread {number} of {}", self.workers());
         Dispatcher {
-            key: self.key,
+            rule: self.rule,
             here: number,
-            workers: self.workers,
-            components: self.components,
+            residence: self.residence.as_ref().map(|residence| residence.of_another(number)),
+            loads: self.loads.of_another_thread(),
             pending: Arc::clone(&self.pending),
             mark: self.mark,
             hashes: Box::default(),
             drops: Drops::default(),
             stayed: 0,
             spread: self.spread.as_ref().map(Spread::of_another_thread),
-            is_apart: false,
         }
+    }
+
+    /// From now on, a worker that is asked for a name becomes its home, if no other worker has entries for it. There is
+    /// room for `entries` entries of all workers together. Must be called before workers join, and before
+    /// [`Dispatcher::of_thread`]. Has no effect if there is only one worker.
+    ///
+    /// # Errors
+    /// If the system refuses memory.
+    pub fn claim_names(&mut self, entries: usize) -> Result<(), Refused> {
+        if self.workers() > 1 {
+            self.residence = Some(Residence::new(Arc::new(Homes::new(entries)?), self.rule, self.here));
+        }
+        Ok(())
     }
 
     /// From now on, any worker may answer Interests for hot names ([`crate::hot`]). The latest `window` Interests of a
     /// thread decide which names are hot. Must be called before workers join, and before [`Dispatcher::of_thread`]. Has
     /// no effect if there is only one worker.
     pub fn spread_hot_names(&mut self, window: u32) {
-        self.spread = (self.workers > 1).then(|| Spread::new(self.workers, window));
+        self.spread = (self.workers() > 1).then(|| Spread::new(self.workers(), window));
     }
 
     /// From now on, any worker may also join Interests for hot names to those that are pending. Must be called after
@@ -174,11 +200,6 @@ impl Dispatcher {
         }
     }
 
-    /// From now on, names come hashed under one of these keys.
-    pub(crate) fn set_apart(&mut self, keys: &[&NameHashKey]) {
-        self.is_apart = keys.iter().any(|key| **key != self.key);
-    }
-
     /// The first bytes of all tokens that workers make. The last byte is the number of the worker, of six in all.
     pub(crate) fn token_mark(&self) -> [u8; 4] {
         self.mark.bytes()
@@ -186,7 +207,7 @@ impl Dispatcher {
 
     /// Number of workers.
     pub fn workers(&self) -> usize {
-        self.workers
+        self.rule.workers()
     }
 
     /// Number of this thread, and of its worker.
@@ -196,10 +217,12 @@ impl Dispatcher {
 
     /// The membership that a worker must join with.
     pub fn membership(&self, worker: usize) -> Membership {
-        let several = self.workers > 1;
+        let several = self.workers() > 1;
+        let components = self.rule.components();
         Membership(several.then(|| Joined {
-            short_names: ShortNames::new(Arc::clone(&self.pending), self.components, self.key),
-            tokens: TokenMaker::new(self.mark, worker, self.components),
+            short_names: ShortNames::new(Arc::clone(&self.pending), components, *self.rule.key()),
+            residence: self.residence.as_ref().map(|residence| residence.of_another(worker)),
+            tokens: TokenMaker::new(self.mark, worker, components),
             shared_store: self.spread.as_ref().map(|spread| Arc::clone(spread.store())),
             shared_pit: self.spread.as_ref().and_then(|spread| spread.pit().cloned()),
         }))
@@ -226,19 +249,23 @@ impl Dispatcher {
             self.stays();
             return send(self.here, Parcel::addressed(received));
         };
-        let mut decided = Decided { worker: self.here, spread: None };
+        let mut decided = Decided { worker: self.here, spread: None, claim: None };
         match self.sort(received, &mut parsed, &mut |worker, handed: Handed<'_>| send(worker, handed.into())) {
             Sorted::Here => {}
             Sorted::ByName => {
                 let name = name_in(&received.packet, parsed.name());
-                let (names, depth) = (std::slice::from_ref(&name), self.deciding_depth(name));
+                let (names, depth, key) = (std::slice::from_ref(&name), self.deciding_depth(name), *self.rule.key());
                 let wanted = |_| DepthSet::of(depth);
-                PrefixHashes::fill_noted_burst_where(wanted, &self.key, names, std::slice::from_mut(hashes));
-                decided = self.sort_by_name(&NameView::from_filled(name, hashes), &mut parsed);
+                PrefixHashes::fill_noted_burst_where(wanted, &key, names, std::slice::from_mut(hashes));
+                decided = self.sort_by_name(&NameView::from_filled(name, hashes), &key, &mut parsed);
+                if let Some(check) = decided.claim {
+                    decided.worker = self.home_of_interest(check);
+                    self.gave(decided.worker);
+                }
             }
             Sorted::Gone => return,
         }
-        let Decided { worker, spread } = decided;
+        let Decided { worker, spread, .. } = decided;
         send(worker, Handed { received, parsed: &parsed, is_spread: spread.is_some() }.into());
     }
 
@@ -269,25 +296,57 @@ impl Dispatcher {
         self.gave(self.here);
     }
 
-    /// The worker of a packet whose name decides. The name is hashed whole and at its [`Dispatcher::deciding_depth`].
-    pub(crate) fn sort_by_name(&mut self, name: &NameView<'_>, parsed: &mut Parsed) -> Decided {
-        let depth = self.deciding_depth(name.name());
-        let check = match self.is_apart {
-            false => name.check(depth),
-            true => digest_name(&self.key, name.prefix(depth)).check,
-        };
-        let home = self.worker_of(check);
-        let mut decided = Decided { worker: home, spread: None };
-        if let (Parsed::Interest(info), Some(spread)) = (parsed, &mut self.spread) {
+    /// The worker of a packet whose name decides. The name is hashed under `key`, whole and at its
+    /// [`Dispatcher::deciding_depth`].
+    pub(crate) fn sort_by_name(&mut self, name: &NameView<'_>, key: &NameHashKey, parsed: &mut Parsed) -> Decided {
+        let mut spread = None;
+        let mut worker = None;
+        if let (Parsed::Interest(info), Some(hot)) = (&mut *parsed, &mut self.spread) {
             let digest = name.digest(name.len());
-            let way = spread.way(digest, self.here);
+            let way = hot.way(digest, self.here, &self.loads);
             info.is_hot = matches!(way, Way::HomeHot);
-            if let Way::Any(worker) = way {
-                decided = Decided { worker, spread: Some(digest) };
+            if let Way::Any(any) = way {
+                (worker, spread) = (Some(any), Some(digest));
             }
         }
-        self.gave(decided.worker);
-        decided
+        if worker.is_none() {
+            let check = self.rule.check(name, key);
+            if let (Some(residence), Parsed::Interest(_)) = (&self.residence, &*parsed) {
+                residence.prefetch(check);
+                return Decided { worker: self.here, spread, claim: Some(check) };
+            }
+            worker = Some(self.home_of(check));
+        }
+        let worker = worker.expect("set above where it was not");
+        self.gave(worker);
+        Decided { worker, spread, claim: None }
+    }
+
+    /// Makes this thread's worker the home of the name with this check, unless another worker is, or this one has much
+    /// work.
+    pub(crate) fn claim(&mut self, check: u64) -> Held {
+        let Some(residence) = &self.residence else { return Held::At(self.here) };
+        let held = match self.loads.nearest(self.here) == self.here {
+            true => residence.hold(check),
+            false => residence.hold_claimed(check),
+        };
+        self.gave(if let Held::At(worker) = held { worker } else { self.here });
+        held
+    }
+
+    /// The home of the name with this check.
+    fn home_of(&self, check: u64) -> usize {
+        let claimed = self.residence.as_ref().and_then(|residence| residence.find(check));
+        claimed.unwrap_or_else(|| self.rule.worker_of(check))
+    }
+
+    /// The home of the name with this check. If it has none, that is this thread's worker, unless it has much work.
+    fn home_of_interest(&self, check: u64) -> usize {
+        let Some(residence) = &self.residence else { return self.rule.worker_of(check) };
+        residence.find(check).unwrap_or_else(|| match self.loads.nearest(self.here) == self.here {
+            true => self.here,
+            false => self.rule.worker_of(check),
+        })
     }
 
     /// The worker of Data, unless its name decides. Sends copies to other workers where Interests may wait for it.
@@ -306,7 +365,7 @@ impl Dispatcher {
         if others != 0 {
             let further = DataInfo { copies: Copies::Further, ..*info };
             info.copies = Copies::First;
-            for worker in (0..self.workers).filter(|worker| others & 1 << worker != 0) {
+            for worker in (0..self.workers()).filter(|worker| others & 1 << worker != 0) {
                 let (face, fields, packet) = (received.face, received.fields.clone(), received.packet.clone());
                 let (mut received, parsed) = (Received { face, fields, packet }, Parsed::Data(further));
                 self.gave(worker);
@@ -318,13 +377,14 @@ impl Dispatcher {
 
     /// The token of a packet, if one of the workers made it.
     fn token(&self, received: &Received) -> Option<WorkerToken> {
-        self.mark.read(&received.fields.pit_token).filter(|token| token.worker < self.workers)
+        self.mark.read(&received.fields.pit_token).filter(|token| token.worker < self.workers())
     }
 
-    /// Hands an Interest that this thread's worker could not answer to `send`, with the number of its home.
+    /// Hands a packet that this thread's worker could not handle to `send`, with the number of its home.
     pub fn dispatch_home(&mut self, mut stray: Parcel, send: impl FnOnce(usize, Parcel)) {
         let Some((packet, name)) = stray.stray() else { return };
-        let home = self.home(name_in(packet, name));
+        let check = self.rule.check_of(name_in(packet, name));
+        let home = if stray.is_interest() { self.home_of_interest(check) } else { self.home_of(check) };
         self.gave(home);
         send(home, stray);
     }
@@ -332,9 +392,7 @@ impl Dispatcher {
     /// Counts a packet that a worker was given.
     fn gave(&mut self, worker: usize) {
         self.stayed += u64::from(worker == self.here);
-        if let Some(spread) = &mut self.spread {
-            spread.gave(worker);
-        }
+        self.loads.gave(worker);
     }
 
     /// Packets that stayed on this thread.
@@ -349,32 +407,27 @@ impl Dispatcher {
 
     /// The home of a name.
     pub(crate) fn home(&self, name: NameRef<'_>) -> usize {
-        self.worker_of(digest_name(&self.key, name.prefix(self.deciding_depth(name))).check)
+        self.home_of(self.rule.check_of(name))
     }
 
     /// The home of Data, and the set of other workers where Interests may wait for it.
     fn homes(&mut self, name: NameRef<'_>) -> (usize, u64) {
-        let names = std::slice::from_ref(&name);
-        PrefixHashes::fill_burst_to(self.components, &self.key, names, std::slice::from_mut(&mut *self.hashes));
+        let (names, components) = (std::slice::from_ref(&name), self.rule.components());
+        let hashes = std::slice::from_mut(&mut *self.hashes);
+        PrefixHashes::fill_burst_to(components, self.rule.key(), names, hashes);
         let view = NameView::from_filled(name, &self.hashes);
         let deciding = self.deciding_depth(name);
-        let home = self.worker_of(view.check(deciding));
+        let home = self.home_of(view.check(deciding));
         // Prefixes of N components or more, and those that are the whole name, have the same home.
         let mut others = 0u64;
-        for depth in (0..view.len().min(self.components)).filter(|&depth| self.pending.may_have(view.hash(depth))) {
-            others |= 1 << self.worker_of(view.check(depth.min(deciding)));
+        for depth in (0..view.len().min(components)).filter(|&depth| self.pending.may_have(view.hash(depth))) {
+            others |= 1 << self.home_of(view.check(depth.min(deciding)));
         }
         (home, others & !(1 << home))
     }
 
-    /// Uses the second half of the digest, because the PIT and CS take their buckets and tags from the first.
-    fn worker_of(&self, check: u64) -> usize {
-        (((check >> 32) * self.workers as u64) >> 32) as usize
-    }
-
     /// Number of components that select the home of a name.
     pub(crate) fn deciding_depth(&self, name: NameRef<'_>) -> usize {
-        let named = name.components().take_while(|component| component.typ != component_type::IMPLICIT_SHA256_DIGEST);
-        named.take(self.components).count()
+        self.rule.deciding_depth(name)
     }
 }

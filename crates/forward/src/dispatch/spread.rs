@@ -23,7 +23,7 @@ pub(super) enum Way {
     Any(usize),
 }
 
-/// One thread's estimate of which names are hot, and its view of the load of workers.
+/// One thread's estimate of which names are hot.
 pub(super) struct Spread {
     store: Arc<SharedStore>,
     /// Entries of pending Interests that any worker may join, if workers share them.
@@ -33,7 +33,6 @@ pub(super) struct Spread {
     window: u32,
     /// A name is hot from this estimate on.
     hot_from: u16,
-    loads: Loads,
     /// Number of Interests that could have been spread.
     spreadable: u32,
 }
@@ -42,7 +41,7 @@ impl Spread {
     /// For `window`, see [`crate::hot::WINDOW`].
     pub fn new(workers: usize, window: u32) -> Self {
         let store = SharedStore::new((PARTS * workers as u32) as usize);
-        Spread::over(Arc::new(store), None, Loads::new(workers), workers, window)
+        Spread::over(Arc::new(store), None, workers, window)
     }
 
     /// Workers share PIT entries from now on.
@@ -50,14 +49,12 @@ impl Spread {
         self.pit = Some(SharedPit::new((PARTS * self.workers as u32) as usize));
     }
 
-    /// The same for another thread: it has a sketch of its own, and shares the store, the PIT entries and the counts of
-    /// loads.
+    /// The same for another thread: it has a sketch of its own, and shares the store and the PIT entries.
     pub fn of_another_thread(&self) -> Self {
-        let loads = self.loads.of_another_thread();
-        Spread::over(Arc::clone(&self.store), self.pit.clone(), loads, self.workers, self.window)
+        Spread::over(Arc::clone(&self.store), self.pit.clone(), self.workers, self.window)
     }
 
-    fn over(store: Arc<SharedStore>, pit: Option<Arc<SharedPit>>, loads: Loads, workers: usize, window: u32) -> Self {
+    fn over(store: Arc<SharedStore>, pit: Option<Arc<SharedPit>>, workers: usize, window: u32) -> Self {
         Spread {
             store,
             pit,
@@ -65,7 +62,6 @@ impl Spread {
             workers,
             window,
             hot_from: u16::try_from(window / (PARTS * workers as u32)).unwrap_or(u16::MAX).max(HOT_MIN),
-            loads,
             spreadable: 0,
         }
     }
@@ -78,15 +74,9 @@ impl Spread {
         self.pit.as_ref()
     }
 
-    /// Notes that a worker got a packet.
-    #[inline]
-    pub fn gave(&mut self, worker: usize) {
-        self.loads.gave(worker);
-    }
-
     /// Decides where an Interest for this name goes. `here` is the worker of this thread.
     #[inline]
-    pub fn way(&mut self, name: Digest, here: usize) -> Way {
+    pub fn way(&mut self, name: Digest, here: usize, loads: &Loads) -> Way {
         if self.sketch.count(name) < self.hot_from {
             return Way::Home;
         }
@@ -98,6 +88,6 @@ impl Spread {
         if self.spreadable.is_multiple_of(HOME_EVERY) {
             return Way::HomeHot;
         }
-        Way::Any(self.loads.nearest(here))
+        Way::Any(loads.nearest(here))
     }
 }

@@ -89,6 +89,8 @@ pub(crate) enum Copies {
     First,
     /// Another copy is counted.
     Further,
+    /// There is no other copy. A worker that nobody had asked for it counted it, and passed it on to the home of its name.
+    Passed,
 }
 
 /// Parses a received packet and hands the result to `take`, which puts it in its place at once (see

@@ -16,7 +16,7 @@ use byname_wire::{NameRef, NameView, PrefixHashes};
 
 use crate::counters::DropReason;
 use crate::crossing::{Handed, Parcel};
-use crate::dispatch::{Decided, Dispatcher, Sorted};
+use crate::dispatch::{Decided, Dispatcher, Held, Home, Sorted};
 use crate::packet::{InterestInfo, Parsed, name_in, parse_unaddressed};
 use crate::port::{Outgoing, Received};
 use crate::settings::Prefetch;
@@ -53,6 +53,9 @@ impl Shard {
     pub(crate) fn end(&mut self) {
         // The thread may sleep now, and the control side must not wait for it.
         self.tables.end_burst();
+        if let Some(residence) = self.table.residence_mut() {
+            residence.settle();
+        }
         self.stopwatch.stop(false);
     }
 
@@ -102,6 +105,8 @@ impl Shard {
         self.stopwatch.lap(Stage::Dispatch, burst.len());
         self.hash_burst(&Burst::new(burst, &mut []), Some(dispatcher));
         self.stopwatch.lap(Stage::Parse, burst.len());
+        // The names to claim, one bit for each place, and their checks.
+        let (mut to_claim, mut claims) = (0u64, [0; BURST_MAX]);
         let mut all = std::mem::take(&mut self.parsed);
         all.retain_mut(|Staged { at, place, parsed }| {
             if by_name >> *place & 1 == 0 {
@@ -109,8 +114,13 @@ impl Shard {
             }
             let received = &mut burst[*at];
             let name = NameView::from_filled(name_in(&received.packet, parsed.name()), &self.hashes[*place]);
-            match (dispatcher.sort_by_name(&name, parsed), &*parsed) {
-                (Decided { worker, spread }, _) if worker != dispatcher.here() => {
+            match (dispatcher.sort_by_name(&name, &self.key, parsed), &*parsed) {
+                (Decided { claim: Some(check), .. }, _) => {
+                    claims[*place] = check;
+                    to_claim |= 1 << *place;
+                    true
+                }
+                (Decided { worker, spread, .. }, _) if worker != dispatcher.here() => {
                     send(worker, Handed { received, parsed, is_spread: spread.is_some() });
                     false
                 }
@@ -121,6 +131,27 @@ impl Shard {
                 _ => true,
             }
         });
+        if to_claim != 0 {
+            all.retain_mut(|Staged { at, place, parsed }| {
+                if to_claim >> *place & 1 == 0 {
+                    return true;
+                }
+                let held = dispatcher.claim(claims[*place]);
+                match held {
+                    Held::Here(home) | Held::New(home) => {
+                        self.homes[*place] = Home { check: claims[*place], place: home };
+                        if let (Held::New(_), Some(residence)) = (held, self.table.residence_mut()) {
+                            residence.leave(home);
+                        }
+                        true
+                    }
+                    Held::At(worker) => {
+                        send(worker, Handed { received: &mut burst[*at], parsed, is_spread: false });
+                        false
+                    }
+                }
+            });
+        }
         for (i, Staged { place, .. }) in all.iter().enumerate() {
             self.wanted.swap(i, *place);
         }
@@ -154,9 +185,47 @@ impl Shard {
             }
         }
         if self.parsed.len() > first {
-            self.hash_names(&Burst::new(own, &mut given), first, BURST_MAX, None);
+            let mut burst = Burst::new(own, &mut given);
+            self.hash_names(&burst, first, BURST_MAX, None);
+            self.claim_given(&mut burst, first);
         }
         self.given = given;
+    }
+
+    /// Makes this worker the home of the names of the Interests that it was given, from `first` on. An Interest whose name
+    /// has another home, which its dispatcher did not know yet, becomes a stray.
+    fn claim_given(&mut self, burst: &mut Burst<'_>, first: usize) {
+        let Some(residence) = self.table.residence_mut() else { return };
+        let mut checks = [0; BURST_MAX];
+        for (check, Staged { at, place, parsed }) in checks.iter_mut().zip(&self.parsed[first..]) {
+            let Parsed::Interest(info) = parsed else { continue };
+            let name = name_in(&burst.packet(*at).packet, info.name);
+            *check = residence.rule().check(&NameView::from_filled(name, &self.hashes[*place]), &self.key);
+            residence.prefetch(*check);
+        }
+        // Places in the burst of the Interests to give away, one bit each.
+        let mut gone = 0u64;
+        for (i, Staged { at, place, parsed }) in self.parsed.iter().enumerate().skip(first) {
+            let (Parsed::Interest(_), check) = (parsed, checks[i - first]) else { continue };
+            match residence.hold(check) {
+                Held::Here(home) => self.homes[*place] = Home { check, place: home },
+                Held::New(home) => {
+                    self.homes[*place] = Home { check, place: home };
+                    residence.leave(home);
+                }
+                Held::At(_) => {
+                    let received = burst.packet_mut(*at);
+                    self.strays.push(Handed { received, parsed, is_spread: false }.into());
+                    gone |= 1 << i;
+                }
+            }
+        }
+        if gone != 0 {
+            let mut stays = (0..).map(|i| gone >> i & 1 == 0);
+            self.parsed.retain(|_| stays.next().unwrap_or(true));
+            let mut stays = (0..).map(|i| gone >> i & 1 == 0);
+            self.wanted.retain(|_| stays.next().unwrap_or(true));
+        }
     }
 
     /// Answers an Interest for a hot name from the shared store, or takes it as a stray.
@@ -216,8 +285,10 @@ impl Shard {
                 Parsed::Nack(_) => DepthSet::up_to(self.hashed_depth),
                 Parsed::Interest(_) => self.hashed,
             };
-            if let Some(dispatcher) = dispatcher {
-                prefixes[i].insert(dispatcher.deciding_depth(names[i]));
+            match (dispatcher, self.table.residence()) {
+                (Some(dispatcher), _) => prefixes[i].insert(dispatcher.deciding_depth(names[i])),
+                (None, Some(residence)) => prefixes[i].insert(residence.rule().deciding_depth(names[i])),
+                (None, None) => {}
             }
         }
         let names = &names[..parsed.len()];

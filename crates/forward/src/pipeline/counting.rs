@@ -13,7 +13,7 @@ impl Shard {
             let is_data = match parsed {
                 Parsed::Interest(_) => false,
                 // Further copies of Data are the same packet, in other threads.
-                Parsed::Data(data) if data.copies != Copies::Further => true,
+                Parsed::Data(data) if matches!(data.copies, Copies::Lone | Copies::First) => true,
                 Parsed::Data(_) | Parsed::Nack(_) => continue,
             };
             self.popularity.note(now, name_in(packet, parsed.name()), is_data, packet.len());

@@ -5,9 +5,10 @@ use std::time::Duration;
 use byname_wire::{FaceId, NameView};
 
 use crate::counters::DropReason;
+use crate::crossing::Handed;
 use crate::dead_nonces;
 use crate::face_table::{FaceTable, LinkType, Scope};
-use crate::packet::{Copies, DataInfo, LOCALHOST, NameRange, name_in};
+use crate::packet::{Copies, DataInfo, LOCALHOST, NameRange, Parsed, name_in};
 use crate::packet_pool::Packet;
 use crate::pit_cs::{OutRecord, SlotId};
 use crate::port::{Outgoing, Received};
@@ -37,7 +38,7 @@ impl Shard {
         output: &mut Vec<Outgoing>,
     ) {
         let Some(face) = self.faces.get_mut(&received.face) else { return self.drops.count(DropReason::UnknownFace) };
-        face.counters.in_data += u64::from(info.copies != Copies::Further);
+        face.counters.in_data += u64::from(matches!(info.copies, Copies::Lone | Copies::First));
         let local_fields = face.local_fields;
         let bytes = name_in(&received.packet, info.name).value();
         if face.scope == Scope::NonLocal && bytes.starts_with(LOCALHOST) {
@@ -49,12 +50,7 @@ impl Shard {
             self.meet(&received.packet, info.name, place);
         }
         if self.met.pending.is_empty() {
-            // Other workers may wait for a copy, so only a lone Data packet can be unsolicited. Notifications come from
-            // the router itself, whether or not an Interest waits.
-            if info.copies == Copies::Lone && received.face != FaceId::INTERNAL {
-                self.drops.count(DropReason::UnsolicitedData);
-            }
-            return;
+            return self.drop_or_pass_on(received, info);
         }
 
         if !self.accept_unasked_data {
@@ -90,6 +86,23 @@ impl Shard {
             if let Some(face) = self.faces.get_mut(&outgoing.face) {
                 face.counters.out_data += 1;
             }
+        }
+    }
+
+    /// Handles Data that nobody here waits for. Its name may have got another home since its Interest was sent.
+    #[cold]
+    fn drop_or_pass_on(&mut self, received: &mut Received, info: DataInfo) {
+        // Other workers may wait for a copy, so only a lone Data packet can be unsolicited. Notifications come from the
+        // router itself, whether or not an Interest waits.
+        if !matches!(info.copies, Copies::Lone | Copies::Passed) || received.face == FaceId::INTERNAL {
+            return;
+        }
+        let name = name_in(&received.packet, info.name);
+        if self.table.residence().is_some_and(|residence| residence.elsewhere(name).is_some()) {
+            let parsed = &Parsed::Data(DataInfo { copies: Copies::Passed, ..info });
+            self.strays.push(Handed { received, parsed, is_spread: false }.into());
+        } else {
+            self.drops.count(DropReason::UnsolicitedData);
         }
     }
 

@@ -222,7 +222,7 @@ impl Shard {
         if satisfied == 0 {
             event.dropped = self.dropped_since(before);
             // Another worker has the Interest that waits for this copy.
-            event.pit = (copies == Copies::Lone).then_some(PitOutcome::NoMatch);
+            event.pit = matches!(copies, Copies::Lone | Copies::Passed).then_some(PitOutcome::NoMatch);
             return;
         }
         event.pit = Some(PitOutcome::Satisfied(satisfied));

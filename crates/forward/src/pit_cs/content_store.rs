@@ -58,7 +58,8 @@ impl PitCs {
                 slot
             }
             None => {
-                let slot = self.allocate(hash, packet, range);
+                let home = self.residence.as_ref().map(|residence| residence.enter_name(name_in(&packet, range)));
+                let slot = self.allocate(hash, packet, range, home.unwrap_or_default());
                 self.index.insert(hash, slot);
                 slot
             }

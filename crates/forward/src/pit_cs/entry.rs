@@ -4,6 +4,7 @@ use byname_lookup::prefetch;
 use byname_wire::{FaceId, NackReason, NameRef, PitToken};
 use smallvec::SmallVec;
 
+use crate::dispatch::Place;
 use crate::packet_pool::Packet;
 use crate::pit_cs::prefix_index::NodeId;
 use crate::ticks::Ticks;
@@ -135,6 +136,8 @@ pub struct Slot {
     pub name_start: u16,
     /// Length of the name in bytes.
     pub name_len: u16,
+    /// Where its entry is counted as one of its name.
+    pub(crate) home: Place,
     /// The Interest or Data, in the buffer that it was received into. Empty if the slot is free.
     pub packet: Packet,
     /// The entry of the PIT or the CS.

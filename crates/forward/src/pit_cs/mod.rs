@@ -33,7 +33,7 @@ pub use entry::{CsEntry, InRecord, Kind, OutRecord, PitEntry, Slot};
 pub use limits::PIT_BYTES_PER_ENTRY;
 pub use moving::{Age, Moved, MovedEntry};
 
-use crate::dispatch::ShortNames;
+use crate::dispatch::{Home, Place, Residence, ShortNames};
 use crate::hot::SharedStore;
 use crate::packet::NameRange;
 use crate::packet_pool::{MIN_BUFFER_BYTES, Packet};
@@ -100,6 +100,8 @@ pub struct PitCs {
     can_be_prefix_at: Box<[u32]>,
     /// Shows other threads the pending short names; `None` for a worker that is alone.
     short_names: Option<ShortNames>,
+    /// Claims the names of the entries; `None` for a worker whose names have their homes by a hash.
+    residence: Option<Residence>,
     /// The store of Data that all workers see; `None` for a worker that is alone.
     shared_store: Option<Arc<SharedStore>>,
     /// Number of pending Interests with an implicit digest.
@@ -126,7 +128,7 @@ impl PitCs {
     /// If the system refuses memory.
     pub fn new(config: &WorkerConfig, key: NameHashKey) -> Result<Self, Refused> {
         let packets = packets_to_expect(config.cs_packets_max, config.cs_bytes_max);
-        let entries = config.pit_entries_max.saturating_add(packets);
+        let entries = config.entries_max();
         Ok(PitCs {
             key,
             slots: memory::with_large_pages(entries.min(SLOTS_AHEAD_MAX))?,
@@ -143,6 +145,7 @@ impl PitCs {
             can_be_prefix: 0,
             can_be_prefix_at: vec![0; byname_wire::name::COMPONENTS_MAX + 1].into(),
             short_names: None,
+            residence: None,
             shared_store: None,
             implicit_digests: 0,
             cs_bytes: 0,
@@ -162,6 +165,22 @@ impl PitCs {
     pub fn share_short_names(&mut self, short_names: ShortNames) {
         debug_assert_eq!(self.pit_len, 0);
         self.short_names = Some(short_names);
+    }
+
+    /// Claims the names of entries from now on.
+    pub fn claim_names(&mut self, residence: Residence) {
+        debug_assert_eq!(self.pit_len, 0);
+        self.residence = Some(residence);
+    }
+
+    /// Claims the names of entries, if that is wanted.
+    pub fn residence(&self) -> Option<&Residence> {
+        self.residence.as_ref()
+    }
+
+    /// As [`PitCs::residence`], to change.
+    pub fn residence_mut(&mut self) -> Option<&mut Residence> {
+        self.residence.as_mut()
     }
 
     /// Number of pending Interests.
@@ -338,18 +357,19 @@ impl PitCs {
         }
     }
 
-    /// Puts an Interest from `source` into the PIT. `entry` makes the rest of its entry.
+    /// Puts an Interest from `source` into the PIT. Its name has this home, if the worker claims names. `entry` makes the rest of its entry.
     #[inline]
     pub fn insert_pit(
         &mut self,
         hash: u64,
         packet: Packet,
         name: NameRange,
-        source: SourceId,
+        (source, home): (SourceId, Home),
         entry: impl FnOnce() -> PitEntry,
     ) -> SlotId {
         self.pit_bytes += packet.memory_bytes();
-        let slot = self.allocate(hash, packet, name);
+        let home = self.residence.as_ref().map_or(Place::NONE, |residence| residence.enter(home));
+        let slot = self.allocate(hash, packet, name, home);
         self.slots[slot as usize].turn_into(Kind::Pit(entry()));
         self.count_pit(slot, true);
         self.index.insert(hash, slot);
@@ -372,6 +392,9 @@ impl PitCs {
         }
         self.index.remove(self.slots[slot as usize].hash, slot);
         let s = &mut self.slots[slot as usize];
+        if let Some(residence) = &mut self.residence {
+            residence.leave(s.home);
+        }
         s.packet = Packet::empty();
         s.kind = Kind::Free;
         self.free.push(slot);
@@ -411,8 +434,8 @@ impl PitCs {
         byname_wire::digest::sha256(&[&self.slots[slot as usize].packet])
     }
 
-    /// Takes a free slot for a packet. The caller sets its kind.
-    fn allocate(&mut self, hash: u64, packet: Packet, name: NameRange) -> SlotId {
+    /// Takes a free slot for a packet, whose entry is counted at `home`. The caller sets its kind.
+    fn allocate(&mut self, hash: u64, packet: Packet, name: NameRange, home: Place) -> SlotId {
         let slot = self.free.pop().unwrap_or_else(|| {
             let len = self.slots.len() + 1;
             memory::reserve(&mut self.slots, len);
@@ -420,7 +443,7 @@ impl PitCs {
             (len - 1) as SlotId
         });
         let s = &mut self.slots[slot as usize];
-        (s.hash, s.name_start, s.name_len) = (hash, name.start, name.len);
+        (s.hash, s.name_start, s.name_len, s.home) = (hash, name.start, name.len, home);
         s.packet.fill(packet);
         slot
     }

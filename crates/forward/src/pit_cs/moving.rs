@@ -7,6 +7,7 @@ use byname_wire::{NameView, PrefixHashes};
 
 use super::prefix_index::NodeId;
 use super::{CsEntry, Kind, PitCs, PitEntry, Slot, SlotId};
+use crate::dispatch::Place;
 use crate::packet::NameRange;
 use crate::packet_pool::Packet;
 use crate::ticks::Ticks;
@@ -28,6 +29,8 @@ pub struct Moved {
     pub packet: Packet,
     /// The name in the packet.
     pub range: NameRange,
+    /// Where the entry is counted.
+    pub(crate) home: Place,
     /// The rest.
     pub entry: MovedEntry,
 }
@@ -57,11 +60,17 @@ impl PitCs {
     }
 
     /// Takes the place of a table whose entries will come.
-    pub fn succeed(&mut self, old: &PitCs) {
+    pub fn succeed(&mut self, old: &mut PitCs) {
         self.short_names = old.short_names.clone();
+        old.pass_claims(self);
         self.shared_store = old.shared_store.clone();
         (self.admit, self.serve, self.prefetch) = (old.admit, old.serve, old.prefetch);
         self.is_filling = true;
+    }
+
+    /// From now on, `other` counts the entries of names, which also counts those of this table.
+    pub fn pass_claims(&mut self, other: &mut PitCs) {
+        other.residence = self.residence.take();
     }
 
     /// No more entries will come.
@@ -98,11 +107,11 @@ impl PitCs {
         };
         let s = &mut self.slots[slot as usize];
         s.kind = Kind::Free;
-        let (hash, packet) = (s.hash, std::mem::take(&mut s.packet));
+        let (hash, home, packet) = (s.hash, s.home, std::mem::take(&mut s.packet));
         let range = NameRange { start: s.name_start, len: s.name_len };
         self.index.remove(hash, slot);
         self.free.push(slot);
-        Some(Moved { hash, packet, range, entry })
+        Some(Moved { hash, packet, range, home, entry })
     }
 
     /// Whether there is room for this many further downstreams besides the first of an entry.
@@ -116,11 +125,18 @@ impl PitCs {
     }
 
     /// Adds a pending Interest from another table. There is room for it.
-    pub fn adopt_pending(&mut self, hash: u64, packet: Packet, range: NameRange, entry: PitEntry, age: Age) -> SlotId {
+    pub(crate) fn adopt_pending(
+        &mut self,
+        hash: u64,
+        packet: Packet,
+        (range, home): (NameRange, Place),
+        entry: PitEntry,
+        age: Age,
+    ) -> SlotId {
         let source = entry.source;
         self.pit_bytes += packet.memory_bytes();
         self.more_in_records += entry.in_records.len() - 1;
-        let slot = self.allocate(hash, packet, range);
+        let slot = self.allocate(hash, packet, range, home);
         self.slots[slot as usize].turn_into(Kind::Pit(entry));
         self.count_pit(slot, true);
         self.index.insert(hash, slot);
@@ -132,21 +148,24 @@ impl PitCs {
     }
 
     /// Adds Data from another table. Returns its slot, unless there is no room for it.
-    pub fn adopt_data(
+    pub(crate) fn adopt_data(
         &mut self,
         hash: u64,
         packet: Packet,
-        range: NameRange,
+        (range, home): (NameRange, Place),
         (fresh_until, in_main): (Ticks, bool),
         age: Age,
     ) -> Option<SlotId> {
         let is_full =
             self.replacement.len() >= self.cs_packets_max || self.cs_bytes + packet.memory_bytes() > self.cs_bytes_max;
         if is_full && age == Age::Oldest {
+            if let Some(residence) = &mut self.residence {
+                residence.leave(home);
+            }
             return None;
         }
         self.cs_bytes += packet.memory_bytes();
-        let slot = self.allocate(hash, packet, range);
+        let slot = self.allocate(hash, packet, range, home);
         self.index.insert(hash, slot);
         let mut node = NodeId::NONE;
         if self.prefix_index.is_kept() {

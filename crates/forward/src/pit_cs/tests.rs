@@ -58,7 +58,7 @@ fn table(config: &WorkerConfig) -> PitCs {
 fn pend(table: &mut PitCs, name: &Name, can_be_prefix: bool, must_be_fresh: bool, face: u64) -> SlotId {
     let (packet, range) = bare(name);
     let entry = entry(name.as_ref().len(), can_be_prefix, must_be_fresh, face);
-    table.insert_pit(hash_name(&KEY, name.as_ref()), packet, range, source(face), || entry)
+    table.insert_pit(hash_name(&KEY, name.as_ref()), packet, range, (source(face), Home::default()), || entry)
 }
 
 #[test]

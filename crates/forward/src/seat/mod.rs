@@ -25,7 +25,6 @@ use crate::crossing::{Departure, Handed, Parcel};
 use crate::dispatch::{Dispatcher, WORKERS_MAX};
 use crate::ring::{Consumer, Producer, ring};
 use crate::stages::Stopwatch;
-use crate::worker::{NewTables, OldTables, Progress};
 use crate::{FaceId, Outgoing, Received, Ticks, Whereabouts, Worker};
 
 pub use owners::{HELD_MAX, Owners};
@@ -332,25 +331,6 @@ impl Seat {
             crossing.links.iter_mut().flatten().for_each(|link| link.listen(&mut self.worker));
         }
         job(&mut self.worker);
-    }
-
-    /// As [`Worker::exchange_tables`].
-    pub fn exchange_tables(&mut self, new: Box<NewTables>) -> Option<Box<NewTables>> {
-        if let Some(crossing) = &mut self.crossing {
-            // The worker may have either key until it uses the new tables.
-            let keys = [self.worker.key(), new.key()];
-            crossing.dispatcher.set_apart(&keys);
-        }
-        self.worker.exchange_tables(new)
-    }
-
-    /// As [`Worker::take_old_tables`].
-    pub fn take_old_tables(&mut self, forget_nonces: bool) -> (Progress, Vec<OldTables>) {
-        let (progress, old) = self.worker.take_old_tables(forget_nonces);
-        if let Some(crossing) = self.crossing.as_mut().filter(|_| progress > Progress::Waiting) {
-            crossing.dispatcher.set_apart(&[self.worker.key()]);
-        }
-        (progress, old)
     }
 
     /// Notes a face of this thread, whose peer is at `place`: faces of one source have one share of a ring that fills.

@@ -205,7 +205,9 @@ impl Shard {
         match self.exchange.as_mut().and_then(|exchange| exchange.earlier.as_mut()) {
             None => (erased, more),
             Some(earlier) => {
+                self.table.pass_claims(&mut earlier.table);
                 let (others, others_left) = earlier.table.erase(prefix, count_max - erased);
+                earlier.table.pass_claims(&mut self.table);
                 (erased + others, more || others_left)
             }
         }
@@ -270,7 +272,7 @@ impl Shard {
     fn begin_exchange(&mut self, exchange: &mut Exchange) {
         let Some(new) = exchange.waiting.take() else { return };
         let NewTables { key, mut table, wheel, dead_nonces, replica } = *new;
-        table.succeed(&self.table);
+        table.succeed(&mut self.table);
         let earlier_key = std::mem::replace(&mut self.key, key);
         if let Some(list) = dead_nonces {
             let list = std::mem::replace(&mut self.dead_nonces, list);
@@ -356,7 +358,7 @@ impl Shard {
     fn move_entry(&mut self, now: Ticks, earlier: &mut Earlier, slot: SlotId, (age, due): (Age, Option<Ticks>)) {
         let deadline = due.or_else(|| earlier.wheel.deadline(slot));
         earlier.wheel.clear(slot);
-        let Some(Moved { hash, packet, range, entry }) = earlier.table.take(slot) else { return };
+        let Some(Moved { hash, packet, range, home, entry }) = earlier.table.take(slot) else { return };
         let name = name_in(&packet, range);
         let hash = if earlier.key == self.key { hash } else { hash_name(&self.key, name) };
         match entry {
@@ -366,12 +368,12 @@ impl Shard {
                     (entry.strategy, entry.strategy_word) = (self.strategies.choose(&name) as u16, 0);
                 }
                 self.make_room_for(now, &entry);
-                let new = self.table.adopt_pending(hash, packet, range, entry, age);
+                let new = self.table.adopt_pending(hash, packet, (range, home), entry, age);
                 self.wheel.start(new, deadline.unwrap_or(now));
             }
             MovedEntry::Data { fresh_until, in_main, was_shared } => {
                 let digest = was_shared.then(|| digest_name(&self.key, name));
-                let new = self.table.adopt_data(hash, packet, range, (fresh_until, in_main), age);
+                let new = self.table.adopt_data(hash, packet, (range, home), (fresh_until, in_main), age);
                 if let (Some(new), Some(digest)) = (new, digest) {
                     self.table.share(new, digest);
                 }

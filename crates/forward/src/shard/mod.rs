@@ -24,7 +24,7 @@ use thiserror::Error;
 use crate::counters::{Counts, CsInfo, Drops, WorkerCounters};
 use crate::crossing::Parcel;
 use crate::dead_nonces::DeadNonces;
-use crate::dispatch::{Joined, Membership, TokenMaker};
+use crate::dispatch::{Home, Joined, Membership, TokenMaker};
 use crate::face_table::{Face, FaceCounters, FaceTable, LinkType, Reached, Scope};
 use crate::learning::Listener;
 use crate::loans::Loan;
@@ -71,6 +71,8 @@ pub(crate) struct Shard {
     pub random: SmallRng,
     /// The prefix hashes of the burst's names.
     pub hashes: Vec<PrefixHashes>,
+    /// Where the entries of these names are counted, if this worker claims names.
+    pub homes: [Home; PLACES],
     /// Greatest depth at which the burst's Interests are hashed, besides their whole names.
     pub hashed_depth: usize,
     /// Depths at which the burst's Interests are hashed: those that the tables have.
@@ -92,7 +94,8 @@ pub(crate) struct Shard {
     pub routes_ahead: Vec<Option<(EntryId, u64)>>,
     /// Packets of the burst that other threads have parsed.
     pub given: Vec<Received>,
-    /// Interests for hot names that their home must answer.
+    /// Packets for other workers: Interests for hot names that their home must answer, and packets whose names have got
+    /// another home.
     pub strays: Vec<Parcel>,
     /// PIT entries that all workers share, if they do.
     pub sharing: Option<Box<Sharing>>,
@@ -155,6 +158,7 @@ impl Shard {
             stopwatch: Stopwatch::default(),
             random: SmallRng::seed_from_u64(seed),
             hashes: vec![PrefixHashes::default(); PLACES],
+            homes: [Home::default(); PLACES],
             hashed_depth: 0,
             hashed: DepthSet::EMPTY,
             misses: Vec::with_capacity(BURST_MAX),
@@ -181,8 +185,11 @@ impl Shard {
 
     /// Makes the shard one of several; see `Worker::join`.
     pub fn join(&mut self, membership: Membership) {
-        if let Some(Joined { short_names, tokens, shared_store, shared_pit }) = membership.0 {
+        if let Some(Joined { short_names, residence, tokens, shared_store, shared_pit }) = membership.0 {
             self.table.share_short_names(short_names);
+            if let Some(residence) = residence {
+                self.table.claim_names(residence);
+            }
             self.tokens = Some(tokens);
             if let Some(store) = shared_store {
                 self.table.share_through(store);

@@ -38,6 +38,7 @@ struct Shards {
     data: usize,
     /// Whether Interests for hot names go to any worker.
     spreads: bool,
+    claims: bool,
     /// Whether workers join Interests to those of other workers. Then packets come faster, and more of them are alike:
     /// Interests join others that were sent upstream a few milliseconds before.
     joins: bool,
@@ -45,13 +46,23 @@ struct Shards {
 }
 
 impl Shards {
-    fn new(strategy: &str, config: &WorkerConfig, count: usize, components: usize, hot: Option<Hot>) -> Self {
+    /// With every second seed, names are at home where they are first asked for.
+    fn new(
+        (seed, strategy): (u64, &str),
+        config: &WorkerConfig,
+        (count, components): (usize, usize),
+        hot: Option<Hot>,
+    ) -> Self {
         let mut dispatcher = Dispatcher::new(NameHashKey::new([5, 6]), count, components, 77);
         if let Some(hot) = hot {
             dispatcher.spread_hot_names(hot.window);
             if hot.shares_pit {
                 dispatcher.share_pit_of_hot_names();
             }
+        }
+        let claims = seed % 2 == 1;
+        if claims {
+            dispatcher.claim_names(CLAIMED).expect("there is memory");
         }
         let join = |i| {
             let mut worker = worker(strategy, config.clone());
@@ -61,9 +72,9 @@ impl Shards {
         let workers = Workers::new(dispatcher.of_thread(0), (0..count).map(join).collect(), 16, false);
         let owners = (0..count).map(|_| Owners::new(count)).collect();
         let joins = hot.is_some_and(|hot| hot.shares_pit);
-        let (spreads, case) = (hot.is_some(), format!("{count} workers, {components} components, {hot:?}"));
+        let (spreads, case) = (hot.is_some(), format!("{count} workers, {components} components, {hot:?}, {claims}"));
         let (seats, random) = (workers.seats().expect("there is memory"), SmallRng::seed_from_u64(count as u64));
-        Shards { seats, owners, random, copied: 0, data: 0, spreads, joins, case }
+        Shards { seats, owners, random, copied: 0, data: 0, spreads, claims, joins, case }
     }
 
     /// The thread of the packet's face takes it. Then all threads that were given something have rounds, in any order,
@@ -203,9 +214,12 @@ fn interest_of_a_crowd(random: &mut SmallRng, number: u64) -> Packet {
     (face, LinkFields { pit_token, ..Default::default() }, interest.encode())
 }
 
+/// Room for claims, which is too little for all names.
+const CLAIMED: usize = 30;
+
 /// Runs random exchanges through several workers and through a single one. Returns the share of Data that was copied.
 fn run(seed: u64, strategy: &str, count: usize, components: usize, config: &WorkerConfig) -> f64 {
-    let shards = run_through(seed, strategy, Shards::new(strategy, config, count, components, None), config);
+    let shards = run_through(seed, strategy, Shards::new((seed, strategy), config, (count, components), None), config);
     shards.copied as f64 / shards.data as f64
 }
 
@@ -221,9 +235,9 @@ fn run_through(seed: u64, strategy: &str, mut shards: Shards, config: &WorkerCon
         } else {
             exchange(&mut random, &mut asked, step + 1, !seed.is_multiple_of(3))
         };
-        if shards.spreads && packet.1.nack.is_none() && packet.2[0] == 5 {
-            // A new nonce for each Interest: with an old one it could loop, which the home would detect and another
-            // worker would not.
+        if (shards.spreads || shards.claims) && packet.1.nack.is_none() && packet.2[0] == 5 {
+            // A new nonce for each Interest: with an old one it could loop, which the home, or a former home, would detect
+            // and another worker would not.
             packet.2 = with_nonce(&Interest::decode(&packet.2).expect("an Interest"), step as u32);
         }
         let mut output = Vec::new();
@@ -269,7 +283,10 @@ fn workers_answer_as_one_does_whatever_decides_who_is_asked() {
             for seed in seeds(count, 6) {
                 let copied = run(seed, strategy, count, components, &config);
                 assert!(copied < 0.9, "{copied} with {count} workers, {components} components");
-                assert!(copied == 0.0 || count > 1 && components != 1, "{count} workers, {components} components");
+                // Data whose name has got another home since it was asked for is passed on.
+                let passed = if seed % 2 == 1 && count > 1 { 0.1 } else { 0.0 };
+                let most = if count > 1 && components != 1 { 1.0 } else { passed };
+                assert!(copied <= most, "{copied} with {count} workers, {components} components");
                 copied_somewhere += usize::from(copied > 0.0);
             }
         }
@@ -294,7 +311,7 @@ fn with_hot_names_any_worker_answers_as_one_does() {
         for count in [2, 3, 5, 64] {
             for (seed, window) in seeds(count, 6).zip([64, 256, 4096].into_iter().cycle()) {
                 let hot = Hot { window, shares_pit: false };
-                let shards = Shards::new(strategy, &config, count, 1, Some(hot));
+                let shards = Shards::new((seed, strategy), &config, (count, 1), Some(hot));
                 let shards = run_through(seed, strategy, shards, &config);
                 let hits = shards.sum(|c| c.spread_hits);
                 assert!(window > 256 || hits > 50, "{hits} with {count} workers, window {window}");
@@ -315,7 +332,7 @@ fn with_shared_pit_entries_any_worker_joins_as_one_does() {
             for count in [2, 3, 5, 64] {
                 for (seed, window) in seeds(count, 3).zip([64, 256, 4096]) {
                     let hot = Hot { window, shares_pit: true };
-                    let shards = Shards::new(strategy, &config, count, 1, Some(hot));
+                    let shards = Shards::new((seed, strategy), &config, (count, 1), Some(hot));
                     let shards = run_through(seed, strategy, shards, &config);
                     let joins = shards.sum(|c| c.spread_joins);
                     // The content store answers most of what could join.

@@ -69,10 +69,12 @@ struct Case {
     one_by_one: bool,
     /// Whether threads send on most faces of other threads by themselves, and get answers by token.
     lends: bool,
+    /// Whether names are at home where they are first asked for.
+    claims: bool,
 }
 
 const fn bursts(threads: usize, window: u32, ring_packets: usize) -> Case {
-    Case { threads, window, ring_packets, one_by_one: false, lends: false }
+    Case { threads, window, ring_packets, one_by_one: false, lends: false, claims: false }
 }
 
 const fn one_by_one(threads: usize, window: u32, ring_packets: usize) -> Case {
@@ -83,8 +85,14 @@ const fn lending(case: Case) -> Case {
     Case { lends: true, ..case }
 }
 
+const fn claiming(case: Case) -> Case {
+    Case { claims: true, ..case }
+}
+
+/// Room for claims, which is too little for all names: some lines of the table fill.
+const CLAIMED: usize = 300;
 const ROOMY: usize = 4096;
-const CASES: [Case; 17] = [
+const CASES: [Case; 24] = [
     bursts(1, 256, ROOMY),
     bursts(2, 256, ROOMY),
     bursts(3, 64, ROOMY),
@@ -102,6 +110,13 @@ const CASES: [Case; 17] = [
     lending(bursts(5, 1024, ROOMY)),
     lending(bursts(5, 256, 2)),
     lending(one_by_one(3, 256, 4)),
+    claiming(bursts(2, 256, ROOMY)),
+    claiming(bursts(3, 0, ROOMY)),
+    claiming(bursts(5, 1024, ROOMY)),
+    claiming(bursts(22, 1024, ROOMY)),
+    claiming(bursts(5, 256, 2)),
+    claiming(lending(bursts(2, 0, ROOMY))),
+    claiming(lending(bursts(5, 256, ROOMY))),
 ];
 
 /// Small tables, because they are made anew again and again. There is room for all names in the PIT.
@@ -224,7 +239,7 @@ struct Run {
     no_face: u64,
     table_exchanges: u64,
     order: Order,
-    /// Whether Interests of one face must reach each home in order: no name is hot.
+    /// Whether Interests of one face must reach each home in order: no name is hot, and homes stay.
     checks_nonces: bool,
     /// Whether rings are so small that they fill.
     rings_fill: bool,
@@ -247,6 +262,9 @@ impl Run {
         }
         if shares_pit {
             dispatcher.share_pit_of_hot_names();
+        }
+        if case.claims {
+            dispatcher.claim_names(CLAIMED).expect("there is memory");
         }
         let join = |number| {
             let mut worker = worker("best-route", config.clone());
@@ -287,7 +305,7 @@ impl Run {
             no_face: 0,
             table_exchanges: 0,
             order: Order::default(),
-            checks_nonces: case.window == 0,
+            checks_nonces: case.window == 0 && !case.claims,
             rings_fill: case.ring_packets < ROOMY,
             losses: case.one_by_one.then(|| Losses::new(case.threads)),
             twin: None,
@@ -559,7 +577,7 @@ impl Run {
     fn exchange_tables(&mut self) {
         let (number, config) = (self.random.random_range(0..2), config());
         for seat in &mut self.seats {
-            seat.exchange_tables(new_tables(number, &config, self.random.random_range(0..100)));
+            seat.worker.exchange_tables(new_tables(number, &config, self.random.random_range(0..100)));
         }
         self.table_exchanges += 1;
     }
@@ -653,7 +671,7 @@ impl Run {
             let changed = if loan.is_some() { self.lent[thread].insert(face) } else { self.lent[thread].remove(&face) };
             assert!(changed, "a loan of {face} begins or ends twice for thread {thread}");
         }
-        self.seats[thread].take_old_tables(self.random.random_bool(0.001));
+        self.seats[thread].worker.take_old_tables(self.random.random_bool(0.001));
         // What other threads have sent has a mark.
         for outgoing in output.iter_mut().filter(|outgoing| outgoing.fields.congestion_mark == 0) {
             self.order.sends(thread as u64, outgoing, self.checks_nonces);
@@ -794,7 +812,7 @@ fn no_answer_is_lost_or_doubled_while_threads_share_pit_entries() {
 }
 
 fn exchange_all(shares_pit: bool) {
-    let exchanges = std::env::var("BYNAME_TEST_EXCHANGES").map_or(340_000, |n| n.parse().expect("a number"));
+    let exchanges = std::env::var("BYNAME_TEST_EXCHANGES").map_or(480_000, |n| n.parse().expect("a number"));
     for (seed, case) in (1..).zip(CASES) {
         let mut run = Run::beside_one_thread(seed, case, shares_pit);
         while run.exchanges < exchanges / CASES.len() as u64 {

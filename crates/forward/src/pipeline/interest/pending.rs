@@ -63,7 +63,7 @@ impl Shard {
         if let Some(free) = self.table.prefetch_free() {
             self.wheel.prefetch(free);
         }
-        let slot = self.table.insert_pit(hash, packet, info.name, source, entry);
+        let slot = self.table.insert_pit(hash, packet, info.name, (source, self.homes[place]), entry);
         self.wheel.start(slot, expiry);
         slot
     }

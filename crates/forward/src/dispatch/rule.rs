@@ -1,0 +1,57 @@
+//! The home of a name by its hash.
+
+use byname_wire::name::component_type;
+use byname_wire::name_hash::digest_name;
+use byname_wire::{NameHashKey, NameRef, NameView};
+
+/// How a hash selects the homes of names.
+#[derive(Clone, Copy)]
+pub(crate) struct Rule {
+    key: NameHashKey,
+    workers: usize,
+    /// Number of components that select the home.
+    components: usize,
+}
+
+impl Rule {
+    pub(super) fn new(key: NameHashKey, workers: usize, components: usize) -> Self {
+        Rule { key, workers, components }
+    }
+
+    /// The dispatchers' key. That of a worker may be another one.
+    pub(super) fn key(&self) -> &NameHashKey {
+        &self.key
+    }
+
+    pub(super) fn workers(&self) -> usize {
+        self.workers
+    }
+
+    pub(super) fn components(&self) -> usize {
+        self.components
+    }
+
+    /// Number of components that select the home of a name.
+    pub fn deciding_depth(&self, name: NameRef<'_>) -> usize {
+        let named = name.components().take_while(|component| component.typ != component_type::IMPLICIT_SHA256_DIGEST);
+        named.take(self.components).count()
+    }
+
+    /// What selects the home of a name that is hashed under `key`, at least at its deciding depth.
+    #[inline]
+    pub fn check(&self, name: &NameView<'_>, key: &NameHashKey) -> u64 {
+        let depth = self.deciding_depth(name.name());
+        if *key == self.key { name.check(depth) } else { digest_name(&self.key, name.prefix(depth)).check }
+    }
+
+    /// As [`Rule::check`], for a name that is not hashed.
+    pub(super) fn check_of(&self, name: NameRef<'_>) -> u64 {
+        digest_name(&self.key, name.prefix(self.deciding_depth(name))).check
+    }
+
+    /// Uses the second half of the digest, because the PIT and CS take their buckets and tags from the first.
+    #[inline]
+    pub(super) fn worker_of(&self, check: u64) -> usize {
+        (((check >> 32) * self.workers as u64) >> 32) as usize
+    }
+}

@@ -154,9 +154,9 @@ fn of_threads(notes: &mut Notes<'_>, old: &Config, new: &Config, applicable: &mu
         state_folder => Some(STATE), takeover_time => None,
     } and);
     compare!(notes, "threads.", (old.threads, new.threads, applicable.threads), Threads {
-        count => Some(THREADS), dispatch_components => Some(THREADS), heavy_hitters => Some(THREADS),
-        shared_pit => Some(THREADS), ring_packets => Some(THREADS), pin => Some(THREADS), rest => Some(THREADS),
-        balance => None,
+        count => Some(THREADS), dispatch_components => Some(THREADS), first_come => Some(THREADS),
+        heavy_hitters => Some(THREADS), shared_pit => Some(THREADS), ring_packets => Some(THREADS),
+        pin => Some(THREADS), rest => Some(THREADS), balance => None,
     } and);
 }
 

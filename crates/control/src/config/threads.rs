@@ -8,7 +8,8 @@ use byname_face::nodes::{Placement, on_node};
 use byname_forward::Worker;
 use byname_forward::dispatch::{Dispatcher, WORKERS_MAX, part_of};
 use byname_forward::hot::WINDOW;
-use byname_forward::worker::WorkerConfig;
+use byname_forward::worker::{NoMemory, Table, WorkerConfig};
+use byname_lookup::memory::Refused;
 use byname_wire::NameHashKey;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
@@ -24,6 +25,8 @@ pub struct Threads {
     pub count: usize,
     /// Number of leading name components that select the home of a name. 0: all.
     pub dispatch_components: usize,
+    /// Whether a name is at home on the thread that is first asked for it, and not where a hash of it says.
+    pub first_come: bool,
     /// Whether any thread may answer Interests for hot names.
     pub heavy_hitters: bool,
     /// Whether threads also share PIT entries of hot names.
@@ -46,6 +49,7 @@ impl Default for Threads {
         Threads {
             count: 1,
             dispatch_components: 2,
+            first_come: false,
             heavy_hitters: true,
             shared_pit: false,
             ring_packets: 4096,
@@ -133,17 +137,31 @@ impl Config {
     /// nodes.
     ///
     /// # Errors
-    /// The first error of `make`.
-    pub fn workers<E>(
+    /// The first error of `make`, or if the system refuses memory for the names that threads have.
+    pub fn workers<E: From<NoMemory>>(
         &self,
         key: NameHashKey,
         mark: u32,
         placement: &Placement,
         mut make: impl FnMut(usize) -> Result<Worker, E>,
     ) -> Result<Workers, E> {
-        let Threads { count, dispatch_components, heavy_hitters, shared_pit, ring_packets, pin, rest: _, balance: _ } =
-            self.threads;
+        let Threads {
+            count,
+            dispatch_components,
+            first_come,
+            heavy_hitters,
+            shared_pit,
+            ring_packets,
+            pin,
+            rest: _,
+            balance: _,
+        } = self.threads;
         let mut dispatcher = Dispatcher::new(key, count, dispatch_components, mark);
+        if first_come {
+            let entries = (0..count).map(|number| self.worker(number).entries_max()).sum();
+            let no_memory = |Refused { bytes }| NoMemory { table: Table::PitCs, bytes };
+            dispatcher.claim_names(entries).map_err(no_memory)?;
+        }
         if heavy_hitters {
             dispatcher.spread_hot_names(WINDOW);
         }

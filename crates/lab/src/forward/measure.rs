@@ -336,6 +336,7 @@ impl<'a> Run<'a> {
             spread: totals.spread,
             shared_pit: (options.measuring.threads > 1).then_some(variant.shared_pit),
             lent: several.then_some(variant.lent),
+            first_come: several.then_some(variant.first_come),
             joined: totals.joined,
             checked: totals.received,
             exchanges: totals.arrived,

@@ -8,8 +8,8 @@
 //!
 //! With several threads, each has its own consumers and its own producer, and the threads are connected as in the
 //! router (`byname_forward::seat`). The rules lead to the producers of all threads. So the home of a name, the thread that
-//! receives its Interest, and the owner of the producer's face are independent of each other. Threads stay together
-//! within a turn of packets (`lockstep`): more would not fit into the rings. The loop of a thread never sleeps. A
+//! receives its Interest, and the owner of the producer's face are independent of each other. With the word `first-come`, a
+//! name is at home where it is first asked for. Threads stay together within a turn of packets (`lockstep`): more would not fit into the rings. The loop of a thread never sleeps. A
 //! thread that waits forwards what others give it, and its wait counts as its time.
 //!
 //! A data plane with the word `lent` does as the router does with UDP: a thread sends on the faces of all threads by
@@ -87,8 +87,10 @@ fn print(records: &[Record]) {
     let head = |record: &Record| {
         let shared_pit = record.shared_pit == Some(true);
         let lent = record.lent == Some(true);
+        let first_come = record.first_come == Some(true);
         let Record { prefetch, burst, .. } = *record;
-        Variant { engine: record.engine.clone(), prefetch, burst, shared_pit, lent, look: record.look }.to_string()
+        Variant { engine: record.engine.clone(), prefetch, burst, shared_pit, lent, first_come, look: record.look }
+            .to_string()
     };
     let mut table = Columns::new(records, head);
     let millions = |rate: f64| format!("{:.3}", rate / 1e6);

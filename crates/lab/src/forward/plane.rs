@@ -82,6 +82,9 @@ impl<'a> Plane<'a> {
         let Threads { dispatch_components, ring_packets, .. } = Threads::default();
         let mark = Random::new(options.measuring.seed).bits() as u32;
         let mut dispatcher = Dispatcher::new(key, threads, dispatch_components, mark);
+        if variant.first_come {
+            dispatcher.claim_names((0..threads).map(|thread| config(options, thread, room).entries_max()).sum())?;
+        }
         if options.heavy_hitters {
             dispatcher.spread_hot_names(WINDOW);
         }

@@ -126,6 +126,9 @@ pub struct Record {
     /// Whether threads sent on each other's faces, and got the answers to their Interests themselves; `None` for one
     /// thread.
     pub lent: Option<bool>,
+    /// Whether names were at home where they were first asked for. Records of before this could be chosen lack it.
+    #[serde(default)]
+    pub first_come: Option<bool>,
     /// Share of the Interests that joined a PIT entry which threads share.
     pub joined: f64,
     /// Number of packets that ports received and that were counted.

@@ -230,7 +230,9 @@ fn threads_of_the_machine_forward_all_packets_of_every_mix() {
         "--mix data",
         "--zipf 1.4",
         "--zipf 1.4 --heavy-hitters false",
+        "--compare compact/all/64/first-come",
         "--compare compact/all/64/lent",
+        "--compare compact/all/64/lent/first-come",
         "--compare compact/all/64/lent --zipf 0.8",
         "--compare compact/all/64/lent --mix data",
     ] {
@@ -248,8 +250,16 @@ fn threads_of_the_machine_forward_all_packets_of_every_mix() {
             !words.contains("--mix interest") && !words.contains("--mix data")
         );
         assert_eq!(record.lent, Some(words.contains("lent")));
-        // All Data is received at home then.
-        let at_home = if words.contains("lent") && !words.contains("zipf") { 0.75 } else { record.home_share };
+        let first_come = words.contains("first-come");
+        assert_eq!(record.first_come, Some(first_come));
+        // Interests of names that nobody asks for twice are received at home, unless a hash says where that is. Data is if
+        // it is lent.
+        let at_home = match (words.contains("zipf"), words.contains("lent"), first_come) {
+            (true, ..) => record.home_share,
+            (_, true, true) => 1.0,
+            (_, false, false) => 0.5,
+            _ => 0.75,
+        };
         assert!((record.home_share - at_home).abs() < 0.05, "{words}: {record:?}");
     }
 }
@@ -278,6 +288,7 @@ fn the_form_of_the_documentation_parses() {
         burst: 1,
         shared_pit: false,
         lent: false,
+        first_come: false,
         look: None,
     };
     assert_eq!(options.compare[1], naive);

@@ -12,7 +12,6 @@ use byname_forward::seat::{Seat, owner};
 use byname_forward::stages::{self, Stage, StageTimes, Stopwatch};
 use byname_forward::worker::Worker;
 use byname_forward::{FaceId, Outgoing, Packet, Received, Ticks};
-use byname_wire::PitToken;
 
 use super::consumers::{Asked, Consumers, face};
 use super::lockstep::{Lockstep, Stopper};
@@ -33,8 +32,8 @@ const EVENTS_PER_TURN: usize = 32;
 /// Lifetime of an Interest.
 pub const LIFETIME_MS: u64 = 4000;
 
-/// A PIT token as several workers make it; a single worker makes none.
-type Token = Option<[u8; 6]>;
+/// A PIT token as several workers make it, as a word and the number of its bytes; a single worker makes none.
+type Token = Option<(u64, u8)>;
 
 /// An Interest that a producer has not answered yet.
 struct Waiting {
@@ -413,8 +412,8 @@ impl<'a> Traffic<'a> {
         let Some(origin) = self.origins.pop_front() else { return };
         let received = Received::append(&mut self.input);
         received.face = origin.face;
-        if let Some(token) = origin.token {
-            received.fields.pit_token = PitToken::new(&token).expect("six bytes are few enough");
+        if let Some((token, bytes)) = origin.token {
+            received.fields.pit_token.set_word(token, bytes);
         }
         received.packet.fill(Packet::copy_from(self.frames.receive()));
     }
@@ -432,7 +431,7 @@ impl<'a> Traffic<'a> {
             if slot == 1 {
                 let number = self.packets.number_of_interest(&outgoing.packet);
                 if number < OTHERS_FROM {
-                    let token = outgoing.fields.pit_token.as_slice().try_into().ok();
+                    let token = outgoing.fields.pit_token.to_word().filter(|(_, bytes)| *bytes > 0);
                     self.waiting.push_back(Waiting { number, face: outgoing.face, token });
                 }
             } else if self.consumers.are_at(slot) {

@@ -17,6 +17,9 @@ const SHARED_PIT: &str = "shared-pit";
 /// The word for a data plane whose threads send on each other's faces, and get the answers to their Interests themselves.
 const LENT: &str = "lent";
 
+/// The word for a data plane in which a name is at home where it is first asked for.
+const FIRST_COME: &str = "first-come";
+
 /// What somebody looks at while packets are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -83,6 +86,8 @@ pub struct Variant {
     pub shared_pit: bool,
     /// Whether threads send on each other's faces, and get the answers to their Interests themselves.
     pub lent: bool,
+    /// Whether a name is at home where it is first asked for, and not where a hash of it says.
+    pub first_come: bool,
     /// What somebody looks at, if anybody does.
     pub look: Option<Look>,
 }
@@ -95,21 +100,22 @@ impl FromStr for Variant {
         let engine = words.next().unwrap_or_default().to_owned();
         let prefetch = words.next().map_or(Ok(Schedule::All), |word| Schedule::from_str(word, false))?;
         let burst = words.next().map_or(Ok(BURST_MAX), burst)?;
-        let (mut shared_pit, mut lent, mut look) = (false, false, None);
+        let (mut shared_pit, mut lent, mut first_come, mut look) = (false, false, false, None);
         for word in words {
             match [Look::Traced, Look::Counted].into_iter().find(|look| look.word() == word) {
                 Some(wanted) => look = Some(wanted),
                 None if word == SHARED_PIT => shared_pit = true,
                 None if word == LENT => lent = true,
+                None if word == FIRST_COME => first_come = true,
                 None => {
                     return Err(format!(
-                        "an engine, a schedule, a burst, and perhaps {SHARED_PIT}, {LENT}, traced or counted: compact/all/64"
+                        "an engine, a schedule, a burst, and perhaps {SHARED_PIT}, {LENT}, {FIRST_COME}, traced or counted: compact/all/64"
                     ));
                 }
             }
         }
         let burst = if prefetch == Schedule::Naive { 1 } else { burst };
-        Ok(Variant { engine, prefetch, burst, shared_pit, lent, look })
+        Ok(Variant { engine, prefetch, burst, shared_pit, lent, first_come, look })
     }
 }
 
@@ -123,6 +129,9 @@ impl fmt::Display for Variant {
         }
         if self.lent {
             write!(f, "/{LENT}")?;
+        }
+        if self.first_come {
+            write!(f, "/{FIRST_COME}")?;
         }
         self.look.map_or(Ok(()), |look| write!(f, "/{}", look.word()))
     }

@@ -359,7 +359,7 @@ mod tests {
     const WORKERS: usize = 3;
 
     fn by_hash(check: u64) -> usize {
-        ((check >> 32) * WORKERS as u64 >> 32) as usize
+        (((check >> 32) * WORKERS as u64) >> 32) as usize
     }
 
     /// All workers hold and leave names, more than the table has claims for. A model says who has what.

@@ -106,9 +106,13 @@ impl Router {
     }
 }
 
+/// With an odd number of threads, names are at home where they are first asked for.
 fn workers(threads: usize, ring_packets: usize, tables: &Arc<Tables>, shares_pit: bool) -> Workers {
     let mut dispatcher = Dispatcher::new(KEY, threads, 0, 99);
     dispatcher.spread_hot_names(HOT_WINDOW);
+    if threads % 2 == 1 {
+        dispatcher.claim_names(1 << 16).expect("a few megabytes");
+    }
     if shares_pit {
         dispatcher.share_pit_of_hot_names();
     }

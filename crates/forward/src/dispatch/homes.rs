@@ -17,8 +17,8 @@
 //! give the worker a packet for it. So a worker that is given an Interest looks again, too.
 //!
 //! If a line is full, a name without a claim is at home where its hash says. The head counts the entries of such names.
-//! While there are any, nobody claims anything in this line. With three entries for each line, one name in 150 waits
-//! for that.
+//! While there are any, nobody claims anything in this line. Where all entries that there is room for exist, and all have names
+//! of their own, about one name in 180 finds its line full.
 //!
 //! Cost for an Interest: one cache line, which it waits for together with others of its burst, and two locked
 //! instructions. An entry that ends writes to that line once more.

@@ -252,15 +252,13 @@ fn threads_of_the_machine_forward_all_packets_of_every_mix() {
         assert_eq!(record.lent, Some(words.contains("lent")));
         let first_come = words.contains("first-come");
         assert_eq!(record.first_come, Some(first_come));
-        // Interests of names that nobody asks for twice are received at home, unless a hash says where that is. Data is if
-        // it is lent.
-        let at_home = match (words.contains("zipf"), words.contains("lent"), first_come) {
-            (true, ..) => record.home_share,
-            (_, true, true) => 1.0,
-            (_, false, false) => 0.5,
-            _ => 0.75,
-        };
-        assert!((record.home_share - at_home).abs() < 0.05, "{words}: {record:?}");
+        // Half of the Interests are received at home, and half of the Data, or all if it is lent. If names are at home where
+        // they are first asked for, all Interests are, unless one thread has more to do for a while.
+        let (is_lent, names_repeat) = (words.contains("lent"), words.contains("zipf"));
+        let least = if is_lent { 0.75 } else { 0.5 };
+        let most = if first_come { least + 0.25 } else { least };
+        let is_right = (least - 0.05..=most + 0.05).contains(&record.home_share);
+        assert!(is_right || names_repeat, "{words}: {record:?}");
     }
 }
 

@@ -17,8 +17,8 @@
 //! give the worker a packet for it. So a worker that is given an Interest looks again, too.
 //!
 //! If a line is full, a name without a claim is at home where its hash says. The head counts the entries of such names.
-//! While there are any, nobody claims anything in this line. Where all entries that there is room for exist, and all have names
-//! of their own, about one name in 180 finds its line full.
+//! While there are any, nobody claims anything in this line. If the tables are full and no two entries have the same name,
+//! about one name in 180 finds its line full.
 //!
 //! Cost for an Interest: one cache line, which it waits for together with others of its burst, and two locked
 //! instructions. An entry that ends writes to that line once more.
@@ -432,7 +432,7 @@ mod tests {
         homes.leave(Place::NONE);
     }
 
-    /// Threads claim the same names at once. Whoever has a name marks it.
+    /// Threads claim the same names at once. A thread that has a name marks it, and nobody else may have marked it.
     #[test]
     fn threads_never_have_a_name_at_once() {
         let homes = Homes::new(4 * ENTRIES_PER_LINE).expect("a few lines");

@@ -210,6 +210,11 @@ impl Dispatcher {
         self.rule.workers()
     }
 
+    /// The rule that says at which depth names must be hashed.
+    pub(crate) fn rule(&self) -> &Rule {
+        &self.rule
+    }
+
     /// Number of this thread, and of its worker.
     pub(crate) fn here(&self) -> usize {
         self.here
@@ -254,7 +259,8 @@ impl Dispatcher {
             Sorted::Here => {}
             Sorted::ByName => {
                 let name = name_in(&received.packet, parsed.name());
-                let (names, depth, key) = (std::slice::from_ref(&name), self.deciding_depth(name), *self.rule.key());
+                let (names, depth, key) =
+                    (std::slice::from_ref(&name), self.rule.deciding_depth(name), *self.rule.key());
                 let wanted = |_| DepthSet::of(depth);
                 PrefixHashes::fill_noted_burst_where(wanted, &key, names, std::slice::from_mut(hashes));
                 decided = self.sort_by_name(&NameView::from_filled(name, hashes), &key, &mut parsed);
@@ -297,29 +303,25 @@ impl Dispatcher {
     }
 
     /// The worker of a packet whose name decides. The name is hashed under `key`, whole and at its
-    /// [`Dispatcher::deciding_depth`].
+    /// [`Rule::deciding_depth`].
     pub(crate) fn sort_by_name(&mut self, name: &NameView<'_>, key: &NameHashKey, parsed: &mut Parsed) -> Decided {
-        let mut spread = None;
-        let mut worker = None;
         if let (Parsed::Interest(info), Some(hot)) = (&mut *parsed, &mut self.spread) {
             let digest = name.digest(name.len());
             let way = hot.way(digest, self.here, &self.loads);
             info.is_hot = matches!(way, Way::HomeHot);
-            if let Way::Any(any) = way {
-                (worker, spread) = (Some(any), Some(digest));
+            if let Way::Any(worker) = way {
+                self.gave(worker);
+                return Decided { worker, spread: Some(digest), claim: None };
             }
         }
-        if worker.is_none() {
-            let check = self.rule.check(name, key);
-            if let (Some(residence), Parsed::Interest(_)) = (&self.residence, &*parsed) {
-                residence.prefetch(check);
-                return Decided { worker: self.here, spread, claim: Some(check) };
-            }
-            worker = Some(self.home_of(check));
+        let check = self.rule.check(name, key);
+        if let (Some(residence), Parsed::Interest(_)) = (&self.residence, parsed) {
+            residence.prefetch(check);
+            return Decided { worker: self.here, spread: None, claim: Some(check) };
         }
-        let worker = worker.expect("set above where it was not");
+        let worker = self.home_of(check);
         self.gave(worker);
-        Decided { worker, spread, claim: None }
+        Decided { worker, spread: None, claim: None }
     }
 
     /// Makes this thread's worker the home of the name with this check, unless another worker is, or this one has much
@@ -416,7 +418,7 @@ impl Dispatcher {
         let hashes = std::slice::from_mut(&mut *self.hashes);
         PrefixHashes::fill_burst_to(components, self.rule.key(), names, hashes);
         let view = NameView::from_filled(name, &self.hashes);
-        let deciding = self.deciding_depth(name);
+        let deciding = self.rule.deciding_depth(name);
         let home = self.home_of(view.check(deciding));
         // Prefixes of N components or more, and those that are the whole name, have the same home.
         let mut others = 0u64;
@@ -424,10 +426,5 @@ impl Dispatcher {
             others |= 1 << self.home_of(view.check(depth.min(deciding)));
         }
         (home, others & !(1 << home))
-    }
-
-    /// Number of components that select the home of a name.
-    pub(crate) fn deciding_depth(&self, name: NameRef<'_>) -> usize {
-        self.rule.deciding_depth(name)
     }
 }

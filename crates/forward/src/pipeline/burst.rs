@@ -16,7 +16,7 @@ use byname_wire::{NameRef, NameView, PrefixHashes};
 
 use crate::counters::DropReason;
 use crate::crossing::{Handed, Parcel};
-use crate::dispatch::{Decided, Dispatcher, Held, Home, Sorted};
+use crate::dispatch::{Decided, Dispatcher, Held, Home, Rule, Sorted};
 use crate::packet::{InterestInfo, Parsed, name_in, parse_unaddressed};
 use crate::port::{Outgoing, Received};
 use crate::settings::Prefetch;
@@ -103,7 +103,7 @@ impl Shard {
             }
         }
         self.stopwatch.lap(Stage::Dispatch, burst.len());
-        self.hash_burst(&Burst::new(burst, &mut []), Some(dispatcher));
+        self.hash_burst(&Burst::new(burst, &mut []), Some(dispatcher.rule()));
         self.stopwatch.lap(Stage::Parse, burst.len());
         // The names to claim, one bit for each place, and their checks.
         let (mut to_claim, mut claims) = (0u64, [0; BURST_MAX]);
@@ -186,7 +186,8 @@ impl Shard {
         }
         if self.parsed.len() > first {
             let mut burst = Burst::new(own, &mut given);
-            self.hash_names(&burst, first, BURST_MAX, None);
+            let rule = self.table.residence().map(|residence| *residence.rule());
+            self.hash_names(&burst, first, BURST_MAX, rule.as_ref());
             self.claim_given(&mut burst, first);
         }
         self.given = given;
@@ -221,10 +222,10 @@ impl Shard {
             }
         }
         if gone != 0 {
-            let mut stays = (0..).map(|i| gone >> i & 1 == 0);
-            self.parsed.retain(|_| stays.next().unwrap_or(true));
-            let mut stays = (0..).map(|i| gone >> i & 1 == 0);
-            self.wanted.retain(|_| stays.next().unwrap_or(true));
+            let stays = || (0..BURST_MAX).map(|i| gone >> i & 1 == 0);
+            let (mut packets, mut wanted) = (stays(), stays());
+            self.parsed.retain(|_| packets.next() == Some(true));
+            self.wanted.retain(|_| wanted.next() == Some(true));
         }
     }
 
@@ -249,11 +250,11 @@ impl Shard {
         }
     }
 
-    /// Hashes the names of the parsed packets, whose ends are noted, at all depths that a lookup or `dispatcher` will
-    /// use. They are all packets of the burst so far, at places from 0 up.
-    fn hash_burst(&mut self, burst: &Burst<'_>, dispatcher: Option<&Dispatcher>) {
+    /// Hashes the names of the parsed packets, whose ends are noted, at all depths that a lookup or `rule` will use. They
+    /// are all packets of the burst so far, at places from 0 up.
+    fn hash_burst(&mut self, burst: &Burst<'_>, rule: Option<&Rule>) {
         self.begin_burst();
-        self.hash_names(burst, 0, 0, dispatcher);
+        self.hash_names(burst, 0, 0, rule);
     }
 
     /// Begins a burst of names, at the depths that the tables have now.
@@ -266,7 +267,7 @@ impl Shard {
     }
 
     /// Hashes the names of the parsed packets from `first` on, which have places from `place` up.
-    fn hash_names(&mut self, burst: &Burst<'_>, first: usize, place: usize, dispatcher: Option<&Dispatcher>) {
+    fn hash_names(&mut self, burst: &Burst<'_>, first: usize, place: usize, rule: Option<&Rule>) {
         let parsed = &self.parsed[first..];
         let hashes = &mut self.hashes[place..place + parsed.len()];
         let by_prefix = |staged: &Staged| staged.parsed.interest().is_some_and(|info| info.can_be_prefix);
@@ -285,10 +286,8 @@ impl Shard {
                 Parsed::Nack(_) => DepthSet::up_to(self.hashed_depth),
                 Parsed::Interest(_) => self.hashed,
             };
-            match (dispatcher, self.table.residence()) {
-                (Some(dispatcher), _) => prefixes[i].insert(dispatcher.deciding_depth(names[i])),
-                (None, Some(residence)) => prefixes[i].insert(residence.rule().deciding_depth(names[i])),
-                (None, None) => {}
+            if let Some(rule) = rule {
+                prefixes[i].insert(rule.deciding_depth(names[i]));
             }
         }
         let names = &names[..parsed.len()];

@@ -7,11 +7,12 @@ use byname_wire::{NameRef, NameView, PrefixHashes};
 
 use super::index::Index;
 use super::prefix_index::NodeId;
-use super::{CsEntry, Kind, PitCs, Replacement, SlotId, packets_to_expect};
+use super::{CsEntry, Kind, PitCs, Replacement, SlotId};
 use crate::counters::CsInfo;
 use crate::hot::SharedStore;
 use crate::packet::{NameRange, name_in};
 use crate::packet_pool::Packet;
+use crate::settings::packets_to_expect;
 use crate::ticks::Ticks;
 
 impl PitCs {

@@ -36,8 +36,8 @@ pub use moving::{Age, Moved, MovedEntry};
 use crate::dispatch::{Home, Place, Residence, ShortNames};
 use crate::hot::SharedStore;
 use crate::packet::NameRange;
-use crate::packet_pool::{MIN_BUFFER_BYTES, Packet};
-use crate::settings::{CsPolicy, Prefetch, WorkerConfig};
+use crate::packet_pool::Packet;
+use crate::settings::{CsPolicy, Prefetch, WorkerConfig, packets_to_expect};
 use crate::ticks::Ticks;
 use crate::whereabouts::SourceId;
 use ahead::Ahead;
@@ -357,7 +357,8 @@ impl PitCs {
         }
     }
 
-    /// Puts an Interest from `source` into the PIT. Its name has this home, if the worker claims names. `entry` makes the rest of its entry.
+    /// Puts an Interest from `source` into the PIT. Its name has this home, if the worker claims names. `entry` makes the
+    /// rest of its entry.
     #[inline]
     pub fn insert_pit(
         &mut self,
@@ -480,11 +481,6 @@ impl PitCs {
     fn index_nodes_max(&self) -> usize {
         packets_to_expect(self.cs_packets_max, self.cs_bytes_max).saturating_mul(NODES_PER_DATA).max(1024)
     }
-}
-
-/// Number of Data packets that a content store within these limits may come to hold.
-pub(crate) fn packets_to_expect(packets_max: usize, bytes_max: usize) -> usize {
-    packets_max.min(bytes_max / MIN_BUFFER_BYTES).min(1 << 24)
 }
 
 /// The digest at the end of a full name, and the number of components before it.

@@ -1,7 +1,7 @@
 //! Memory of a worker's tables.
 
-use crate::pit_cs::{InRecord, PIT_BYTES_PER_ENTRY, SLOTS_AHEAD_MAX, Slot, packets_to_expect};
-use crate::settings::WorkerConfig;
+use crate::pit_cs::{InRecord, PIT_BYTES_PER_ENTRY, SLOTS_AHEAD_MAX, Slot};
+use crate::settings::{WorkerConfig, packets_to_expect};
 
 /// Bytes of the index for each entry: a bucket of 64 bytes holds four, and there may be twice as many buckets.
 const INDEX_BYTES: usize = 32;

@@ -132,18 +132,18 @@ impl Config {
         Placement::on_this_machine(self.threads.count, self.threads.pin)
     }
 
-    /// Creates the workers of all threads with `make`, each with its memory on its thread's node. It reads the FIB's
+    /// Creates the workers of all threads with `make`, each with its memory on its thread's node. Each reads the FIB's
     /// replica of that node. Names are hashed with `key`. `mark` distinguishes their PIT tokens from those of other
     /// nodes.
     ///
     /// # Errors
     /// The first error of `make`, or if the system refuses memory for the names that threads have.
-    pub fn workers<E: From<NoMemory>>(
+    pub fn workers<E: From<NoMemory> + Send>(
         &self,
         key: NameHashKey,
         mark: u32,
         placement: &Placement,
-        mut make: impl FnMut(usize) -> Result<Worker, E>,
+        make: impl Fn(usize) -> Result<Worker, E> + Sync,
     ) -> Result<Workers, E> {
         let Threads {
             count,
@@ -168,14 +168,11 @@ impl Config {
         if shared_pit {
             dispatcher.share_pit_of_hot_names();
         }
-        let join = |number| {
+        Workers::make(dispatcher, ring_packets, pin, |number| {
             let mut worker = on_node(placement.memory_node(number), || make(number))?;
-            worker.join(dispatcher.membership(number));
             worker.use_replica(placement.replica(number));
             Ok(worker)
-        };
-        let workers = (0..count).map(join).collect::<Result<_, E>>()?;
-        Ok(Workers::new(dispatcher, workers, ring_packets, pin))
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::WORKERS_MAX;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Packets that a thread gives, for each worker, before it tells the others and asks what they gave.
@@ -16,15 +17,16 @@ const UNEVEN: u64 = 16;
 struct Told(AtomicU64);
 
 /// One thread's view of the loads.
+// Arrays, not vectors: each packet writes here, and a small vector could share a cache line with one of another thread.
 pub(super) struct Loads {
     /// Packets that each worker got from all threads, as far as these have told.
     all: Arc<[Told]>,
     /// Packets that this thread gave to each worker since it last told.
-    untold: Vec<u64>,
+    untold: [u64; WORKERS_MAX],
     /// What `all` was then.
-    seen: Vec<u64>,
+    seen: [u64; WORKERS_MAX],
     /// Packets that each worker got lately; older ones count less.
-    recent: Vec<u64>,
+    recent: [u64; WORKERS_MAX],
     left: u32,
 }
 
@@ -39,9 +41,8 @@ impl Loads {
     }
 
     fn over(all: Arc<[Told]>) -> Self {
-        let zeros = || vec![0; all.len()];
         let left = EVERY * all.len() as u32;
-        Loads { untold: zeros(), seen: zeros(), recent: zeros(), left, all }
+        Loads { untold: [0; WORKERS_MAX], seen: [0; WORKERS_MAX], recent: [0; WORKERS_MAX], left, all }
     }
 
     /// Notes that a worker got a packet from this thread.

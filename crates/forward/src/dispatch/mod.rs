@@ -418,7 +418,7 @@ impl Dispatcher {
         let hashes = std::slice::from_mut(&mut *self.hashes);
         PrefixHashes::fill_burst_to(components, self.rule.key(), names, hashes);
         let view = NameView::from_filled(name, &self.hashes);
-        let deciding = self.rule.deciding_depth(name);
+        let deciding = self.rule.deciding_depth_of(&view);
         let home = self.home_of(view.check(deciding));
         // Prefixes of N components or more, and those that are the whole name, have the same home.
         let mut others = 0u64;

@@ -33,14 +33,25 @@ impl Rule {
 
     /// Number of components that select the home of a name.
     pub fn deciding_depth(&self, name: NameRef<'_>) -> usize {
-        let named = name.components().take_while(|component| component.typ != component_type::IMPLICIT_SHA256_DIGEST);
-        named.take(self.components).count()
+        let mut components = name.components();
+        let (mut depth, mut is_digest) = (0, false);
+        for component in components.by_ref().take(self.components) {
+            depth += 1;
+            is_digest = component.typ == component_type::IMPLICIT_SHA256_DIGEST;
+        }
+        depth - usize::from(is_digest && components.next().is_none())
+    }
+
+    /// As [`Rule::deciding_depth`], for a name whose components' ends are known.
+    #[inline]
+    pub fn deciding_depth_of(&self, name: &NameView<'_>) -> usize {
+        (name.len() - usize::from(name.ends_in_implicit_digest())).min(self.components)
     }
 
     /// What selects the home of a name that is hashed under `key`, at least at its deciding depth.
     #[inline]
     pub fn check(&self, name: &NameView<'_>, key: &NameHashKey) -> u64 {
-        let depth = self.deciding_depth(name.name());
+        let depth = self.deciding_depth_of(name);
         if *key == self.key { name.check(depth) } else { digest_name(&self.key, name.prefix(depth)).check }
     }
 

@@ -1,7 +1,7 @@
 //! Free buffers that no thread keeps, in the chunks that they are cut from.
 //!
 //! The buffers of a class lie side by side in chunks of 2 MiB, each aligned to its size. They lie closer than an
-//! allocator puts them. A buffer of 256 bytes has both lines of each pair that a processor fetches at once. Chunks have
+//! allocator puts them. A buffer has both lines of each pair that a processor fetches at once. Chunks have
 //! small pages. Large pages made no packet cheaper, and the kernel can take milliseconds to find one while a packet
 //! waits.
 //!

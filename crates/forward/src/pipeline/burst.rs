@@ -287,7 +287,7 @@ impl Shard {
                 Parsed::Interest(_) => self.hashed,
             };
             if let Some(rule) = rule {
-                prefixes[i].insert(rule.deciding_depth(names[i]));
+                prefixes[i].insert(rule.deciding_depth_of(&NameView::from_filled(names[i], &hashes[i])));
             }
         }
         let names = &names[..parsed.len()];

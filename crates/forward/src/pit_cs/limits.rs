@@ -2,7 +2,7 @@
 
 use super::{PitCs, SlotId};
 
-/// Bytes of Interests that the PIT may hold for each possible entry; most Interests take 256.
+/// Bytes of Interests that the PIT may hold for each possible entry; most Interests take 128.
 pub const PIT_BYTES_PER_ENTRY: usize = 1024;
 
 impl PitCs {

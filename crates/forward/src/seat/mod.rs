@@ -16,6 +16,10 @@ mod shares;
 mod tests;
 
 use std::collections::VecDeque;
+use std::io;
+use std::panic::resume_unwind;
+use std::sync::Mutex;
+use std::thread::{Builder, ScopedJoinHandle};
 
 use byname_lookup::memory::Refused;
 use byname_wire::NameRef;
@@ -71,6 +75,50 @@ impl Workers {
         assert_eq!(dispatcher.workers(), workers.len(), "each worker has joined the dispatcher");
         let dispatcher = (workers.len() > 1).then(|| Box::new(dispatcher));
         Workers { workers, dispatcher, ring_packets, pin }
+    }
+
+    /// As [`Workers::new`], with workers that `make` makes by their numbers. Each is made and joins on a thread of its own,
+    /// at the same time as the others. Most allocators give each thread memory of its own. So no small table of a worker
+    /// shares a cache line with one of another worker, whose writes would take it away again and again.
+    ///
+    /// # Errors
+    /// The first error of `make`.
+    pub fn make<E: Send>(
+        dispatcher: Dispatcher,
+        ring_packets: usize,
+        pin: bool,
+        make: impl Fn(usize) -> Result<Worker, E> + Sync,
+    ) -> Result<Self, E> {
+        let count = dispatcher.workers();
+        let make = |number| {
+            let mut worker = make(number)?;
+            worker.join(dispatcher.membership(number));
+            Ok(worker)
+        };
+        let made: Vec<Result<Worker, E>> = if count == 1 {
+            vec![make(0)]
+        } else {
+            // A thread that ends leaves its memory to the next one, so none begins before all are there.
+            let gate = Mutex::new(());
+            std::thread::scope(|scope| {
+                let closed = gate.lock();
+                let make_at_once = |number| {
+                    drop(gate.lock());
+                    make(number)
+                };
+                let spawn = |number| Builder::new().spawn_scoped(scope, move || make_at_once(number));
+                let threads: Vec<_> = (0..count).map(spawn).collect();
+                drop(closed);
+                let finish = |(number, thread): (usize, io::Result<ScopedJoinHandle<'_, _>>)| match thread {
+                    Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                    // The system refuses a thread.
+                    Err(_) => make(number),
+                };
+                threads.into_iter().enumerate().map(finish).collect()
+            })
+        };
+        let workers = made.into_iter().collect::<Result<_, E>>()?;
+        Ok(Workers::new(dispatcher, workers, ring_packets, pin))
     }
 
     /// Number of workers, which is the number of threads.
@@ -148,6 +196,8 @@ pub struct Seat {
 }
 
 /// A thread's ways to the other threads.
+// Aligned, as the shard is.
+#[repr(align(128))]
 struct Crossing {
     dispatcher: Dispatcher,
     /// By number of the other thread; `None` for itself.
@@ -163,6 +213,8 @@ struct Crossing {
 }
 
 /// A thread's ends of its queues to and from one other thread.
+// Aligned, as the shard is.
+#[repr(align(128))]
 struct Link {
     /// Packets whose home is there.
     parcels: Producer<Parcel>,

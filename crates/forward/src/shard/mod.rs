@@ -50,6 +50,8 @@ pub(crate) use sharing::{Noted, Open, Sharing};
 pub(crate) const PLACES: usize = 2 * BURST_MAX;
 
 /// The tables that one thread owns, and its notes about the burst in hand.
+// Aligned: it shares no pair of cache lines with what another thread writes.
+#[repr(align(128))]
 pub(crate) struct Shard {
     pub key: NameHashKey,
     pub tables: TablesReader,

@@ -11,7 +11,7 @@ use byname_forward::loans::Loan;
 use byname_forward::seat::{Workers, owner};
 use byname_forward::tables::Tables;
 use byname_forward::trace::Filter;
-use byname_forward::worker::{Worker, WorkerConfig, WorkerCounters};
+use byname_forward::worker::{NoMemory, Worker, WorkerConfig, WorkerCounters};
 use byname_wire::NameHashKey;
 
 use super::consumers::producer;
@@ -93,13 +93,11 @@ impl<'a> Plane<'a> {
         }
         let make = |thread| {
             let config = config(options, thread, room);
-            let mut worker = Worker::new(config, key, tables.clone(), options.measuring.seed + thread as u64);
+            let mut worker = Worker::try_new(config, key, tables.clone(), options.measuring.seed + thread as u64)?;
             worker.set_prefetch(variant.prefetch.of_worker());
-            worker.join(dispatcher.membership(thread));
-            worker
+            Ok::<_, NoMemory>(worker)
         };
-        let workers = (0..threads).map(make).collect();
-        let seats = Workers::new(dispatcher, workers, ring_packets, true).seats()?;
+        let seats = Workers::make(dispatcher, ring_packets, true, make)?.seats()?;
         let lockstep = Arc::new(Lockstep::new(threads));
         let traffic = |(seat, post)| Traffic::new(options, packets, seat, post, Arc::clone(&lockstep), variant.burst);
         let traffic = seats.into_iter().zip(Post::of_threads(threads)).map(traffic).collect::<anyhow::Result<_>>()?;
@@ -112,18 +110,19 @@ impl<'a> Plane<'a> {
         Ok(plane)
     }
 
-    /// Tells all workers the faces of all threads.
+    /// Tells all workers the faces of all threads. Each thread tells its own worker, as in the router. So its tables are
+    /// in memory of that thread.
     fn raise_faces(&mut self, are_lent: bool) {
         let threads = self.traffic.len();
         let consumers = self.traffic.iter().flat_map(|traffic| traffic.consumers().faces());
         let faces: Vec<_> = consumers.chain((0..threads).map(|thread| producer(thread, threads))).collect();
-        for traffic in &mut self.traffic {
+        self.run(|traffic, _| {
             for &face in &faces {
                 traffic.worker_mut().face_up(face, Scope::NonLocal, LinkType::PointToPoint);
                 traffic.worker_mut().lend_face(face, are_lent.then(|| Arc::new(()) as Loan));
             }
             traffic.hear_of_loans();
-        }
+        });
     }
 
     /// Begins to look at the packets of all threads.
@@ -146,11 +145,7 @@ impl<'a> Plane<'a> {
 
     /// Sends `pit` Interests from each thread.
     fn fill(&mut self, pit: u64) {
-        for sent in (0..pit).step_by(TURN as usize) {
-            for traffic in &mut self.traffic {
-                traffic.pass_untimed(TURN.min(pit - sent), 0);
-            }
-        }
+        self.run(|traffic, _| (0..pit).step_by(TURN as usize).for_each(|sent| traffic.ask(TURN.min(pit - sent))));
     }
 
     /// The traffic of each thread.

@@ -62,6 +62,8 @@ pub struct Turn {
 }
 
 /// Traffic of one thread.
+// Aligned: it shares no pair of cache lines with that of another thread.
+#[repr(align(128))]
 pub struct Traffic<'a> {
     packets: &'a Packets,
     seat: Seat,
@@ -167,6 +169,12 @@ impl<'a> Traffic<'a> {
         });
         lockstep.complete(thread);
         turn
+    }
+
+    /// Passes so many Interests, in step with the other threads.
+    pub fn ask(&mut self, asks: u64) {
+        let packets = self.write(asks, 0);
+        self.in_step(packets, |traffic| traffic.pass(packets));
     }
 
     /// Passes packets of one kind. It ends when the packets of all threads have arrived.

@@ -66,3 +66,37 @@ impl Rule {
         (((check >> 32) * self.workers as u64) >> 32) as usize
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use byname_wire::{Name, PrefixHashes};
+
+    use super::*;
+
+    #[test]
+    fn a_digest_at_the_end_selects_no_home_and_one_elsewhere_does() {
+        let digest = format!("sha256digest={}", "ab".repeat(32));
+        let key = NameHashKey::new([1, 2]);
+        for (text, whole) in [
+            ("/".to_string(), 0),
+            ("/a".to_string(), 1),
+            ("/a/b/c".to_string(), 3),
+            (format!("/a/{digest}"), 1),
+            (format!("/{digest}"), 0),
+            (format!("/a/{digest}/b"), 3),
+            (format!("/a/{digest}/{digest}"), 2),
+        ] {
+            let name: Name = text.parse().expect("a name");
+            let mut hashes = PrefixHashes::default();
+            let view = NameView::new(&key, name.as_ref(), &mut hashes);
+            for components in 1..5 {
+                let rule = Rule::new(key, 2, components);
+                let depth = rule.deciding_depth(name.as_ref());
+                assert_eq!(depth, whole.min(components), "{text}");
+                assert_eq!(rule.deciding_depth_of(&view), depth, "{text}");
+                assert_eq!(rule.check(&view, &key), rule.check_of(name.as_ref()));
+                assert_eq!(rule.check(&view, &NameHashKey::new([3, 4])), rule.check_of(name.as_ref()));
+            }
+        }
+    }
+}

@@ -17,15 +17,29 @@ const CALM: FaceId = FaceId(300);
 
 fn seats(threads: usize, ring_packets: usize) -> Vec<Seat> {
     let key = NameHashKey::new([5, 6]);
-    let dispatcher = Dispatcher::new(key, threads, 0, 77);
-    let join = |number| {
+    let make = |_| {
         let tables = Arc::new(Tables::new(Oracle::default().query()));
-        let mut worker = Worker::new(WorkerConfig::default(), key, tables, 1);
-        worker.join(dispatcher.membership(number));
-        worker
+        Worker::try_new(WorkerConfig::default(), key, tables, 1)
     };
-    let workers = Workers::new(dispatcher.of_thread(0), (0..threads).map(join).collect(), ring_packets, false);
-    workers.seats().expect("there is memory")
+    let workers = Workers::make(Dispatcher::new(key, threads, 0, 77), ring_packets, false, make);
+    workers.expect("there is memory").seats().expect("there is memory")
+}
+
+#[test]
+fn each_worker_is_made_on_a_thread_of_its_own_and_the_first_error_counts() {
+    let key = NameHashKey::new([5, 6]);
+    let made_by = std::sync::Mutex::new(Vec::new());
+    let make = |fails: fn(usize) -> bool| {
+        Workers::make(Dispatcher::new(key, 4, 0, 77), 16, false, |number| {
+            made_by.lock().expect("nobody panics").push(std::thread::current().id());
+            let tables = Arc::new(Tables::new(Oracle::default().query()));
+            if fails(number) { Err(number) } else { Ok(Worker::new(WorkerConfig::default(), key, tables, 1)) }
+        })
+    };
+    assert_eq!(make(|_| false).map(|workers| workers.len()), Ok(4));
+    let threads: std::collections::HashSet<_> = made_by.lock().expect("nobody panics").drain(..).collect();
+    assert!(threads.len() == 4 && !threads.contains(&std::thread::current().id()));
+    assert_eq!(make(|number| number >= 2).err(), Some(2));
 }
 
 fn name(nonce: u32) -> Name {

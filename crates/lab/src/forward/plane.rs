@@ -157,12 +157,13 @@ impl<'a> Plane<'a> {
     pub fn run<T: Send>(&mut self, work: impl Fn(&mut Traffic<'a>, &Lockstep) -> T + Sync) -> Vec<T> {
         // Threads stop in the middle of an exchange. The packets left in rings would add to those of the first turns.
         while self.traffic.iter_mut().fold(false, |is_busy, traffic| traffic.empty_rings() | is_busy) {}
-        self.lockstep.begin();
         let lockstep = &*self.lockstep;
-        on_cores(&mut self.traffic, |traffic| {
+        let done = on_cores(&mut self.traffic, |traffic| {
             let _stopper = traffic.stopper();
             work(traffic, lockstep)
-        })
+        });
+        lockstep.begin();
+        done
     }
 
     /// Answers all Interests that wait, without new ones, and sums up.

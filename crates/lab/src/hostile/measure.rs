@@ -47,7 +47,8 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Vec<Reco
         while sides.iter_mut().fold(false, |is_busy, sides| sides.beside.traffic.empty_rings() | is_busy) {}
         let record = record(options, attack, &sides, &found);
         spinner.finish_and_clear();
-        let Record { lost, shed, .. } = record;
+        let Record { lost, shed, turns, .. } = record;
+        ensure!(turns > 0, "no turn beside {attack:?} was measured");
         ensure!(
             lost <= shed,
             "{lost} ordinary Interests were not answered beside {attack:?}; full rings shed {shed} packets"

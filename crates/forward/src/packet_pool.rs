@@ -25,11 +25,11 @@ use byname_lookup::prefetch;
 use crate::sync::{AtomicU64, Ordering, fence};
 
 /// Memory of a buffer of each class, in bytes: whole pairs of cache lines, which a processor fetches together. Most
-/// Interests fit the first class, and no signed Data does. So buffers of a class are mostly in use for equally long, and
+/// Interests fit the first class, and most Data does not. So the buffers of a class are in use for about equally long, and
 /// come back in the order of their addresses. The last class holds the largest packet and its link header.
 const CLASS_BYTES: [usize; 7] = [128, 256, 640, 1280, 2304, 4608, 9344];
-/// Least memory that signed Data takes, in bytes.
-pub(crate) const MIN_DATA_BYTES: usize = CLASS_BYTES[1];
+/// Least memory that a packet takes, in bytes.
+pub(crate) const MIN_BUFFER_BYTES: usize = CLASS_BYTES[0];
 /// Bytes in the largest packet.
 const BYTES_MAX: usize = 9216;
 /// Bytes of a buffer to prefetch. Beyond them, the processor's own prefetcher is faster than our requests.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use byname_wire::Name;
 
-use crate::packet_pool::MIN_DATA_BYTES;
+use crate::packet_pool::MIN_BUFFER_BYTES;
 
 /// Maximum time that an Interest may be pending, whatever lifetime it asks for.
 pub(crate) const LIFETIME_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -38,7 +38,7 @@ impl WorkerConfig {
 
 /// Number of Data packets that a content store within these limits may come to hold.
 pub(crate) fn packets_to_expect(packets_max: usize, bytes_max: usize) -> usize {
-    packets_max.min(bytes_max / MIN_DATA_BYTES).min(1 << 24)
+    packets_max.min(bytes_max / MIN_BUFFER_BYTES).min(1 << 24)
 }
 
 impl Default for WorkerConfig {

@@ -109,7 +109,8 @@ fn a_peer_that_does_not_read_is_closed() {
     let identity = Identity::new();
     let listening = Listening::start(&identity, "[faces.stream]\nstall_timeout = \"1s\"\n");
     let file = listening.router.path("file");
-    std::fs::write(&file, vec![7; 12 << 20]).expect("a file");
+    // The system keeps up to ten megabytes for a connection. On a busy machine, some Interests expire unanswered.
+    std::fs::write(&file, vec![7; 24 << 20]).expect("a file");
     let put = format!("put /demo/file {} --segment-size 7800", file.display());
     let _server = listening.router.serve(&put, "/demo/file", b"");
     let name: Name = {
@@ -120,7 +121,7 @@ fn a_peer_that_does_not_read_is_closed() {
     };
     let version = name.as_ref().prefix(name.as_ref().len() - 1).to_name();
     let mut socket = websocket(&listening, &identity);
-    for segment in 0..1500 {
+    for segment in 0..3000 {
         let interest = InterestBuilder::new(version.join_number(component_type::SEGMENT, segment.into()), segment);
         // It fails once the router has closed the connection.
         if socket.send(Message::binary(interest.encode())).is_err() {

@@ -264,7 +264,8 @@ impl Clone for Packet {
 }
 
 impl Packet {
-    /// Adds parts for a clone to a packet that has none to spare.
+    /// Adds parts to a packet that has none to spare: half of them for a clone, the others for later clones. Returns the
+    /// clone's.
     #[cold]
     fn more_parts(&self) -> u64 {
         if let Some(buffer) = self.buffer {
@@ -272,7 +273,9 @@ impl Packet {
             // clone was handed to.
             unsafe { buffer.0.as_ref() }.parts.fetch_add(PARTS, Ordering::Relaxed);
         }
-        PARTS
+        let stretch = self.stretch.get();
+        self.stretch.set(stretch.with_parts(stretch.parts() + PARTS / 2));
+        PARTS / 2
     }
 }
 

@@ -10,8 +10,8 @@
 //!   its Interests is *hot*.
 //! - An Interest for a hot name goes home with a mark. If the home's content store answers it, the home copies that
 //!   Data into a store that all workers see (`store`).
-//! - While the Data is there, the worker of the thread that receives an Interest for it answers with a copy, and touches
-//!   none of its own tables. Only if that worker got clearly more packets lately than another, which threads tell each
+//! - While the Data is there, the worker of the thread that receives an Interest for it answers with its own copy, and
+//!   touches none of its own tables. Only if that worker got clearly more packets lately than another, which threads tell each
 //!   other, the other one gets the Interest. So few Interests for hot names cross to another thread.
 //! - If the Data has left meanwhile, or is not fresh enough, the worker's thread sends this *stray* home.
 //!
@@ -53,7 +53,7 @@ pub(crate) use pit::{
     Waiting,
 };
 pub(crate) use sketch::Sketch;
-pub(crate) use store::SharedStore;
+pub(crate) use store::{SharedReader, SharedStore};
 
 /// Number of Interests after which older ones count half: this defines "lately" for a thread.
 pub const WINDOW: u32 = 1 << 16;

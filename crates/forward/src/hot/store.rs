@@ -5,6 +5,9 @@
 //! Data stays in the caches of all cores. For the same reason the Data is copied: a reference count would be one word
 //! that all cores write. A reader that meets a change does not try again: it finds nothing, and the Interest goes home.
 //!
+//! Each thread keeps its copies ([`SharedReader`]), and shares their buffers with the packets that it sends. While the
+//! version of a place is that of the copy, so is the Data. So a thread copies Data once, not for each Interest.
+//!
 //! The version is also the lock among writers: a writer takes it by making it odd. A writer that finds it taken does
 //! not wait. Only the home of a name inserts it, so no name is in two places. A name takes a place of its set: an empty
 //! one, or that of the oldest Data (FIFO).
@@ -13,6 +16,9 @@
 //! its name locked, it need not remove the Data: the Data is already being removed. (The lock may also be held for
 //! another name with the same digest of 128 bits. No such name is known while the key is secret.) A reader compares
 //! whole names.
+
+use std::ops::Deref;
+use std::sync::Arc;
 
 use byname_wire::name_hash::Digest;
 
@@ -26,6 +32,8 @@ const BYTES_MAX: usize = if cfg!(loom) { 16 } else { 8800 };
 const WORD: usize = size_of::<u64>();
 /// Number of places in a set.
 const WAYS: usize = 7;
+/// Maximum of copies that a thread keeps: at most 5 MB.
+const COPIES_MAX: usize = 512;
 
 /// The places that a name may have. One cache line says whether the name is there.
 #[repr(align(64))]
@@ -105,11 +113,6 @@ impl SharedStore {
         self.place_of(name).is_some()
     }
 
-    /// A copy of the Data with exactly this name. `None` if the Data is being changed, or must be fresh and is not.
-    pub fn get(&self, digest: Digest, name: &[u8], must_be_fresh: bool, now: Ticks) -> Option<Packet> {
-        self.places[self.place_of(digest)?.1].read(digest, name, must_be_fresh, now)
-    }
-
     /// Inserts Data whose name must not be in the store. Returns whether it found a place. Only the name's home may
     /// call this.
     pub fn insert(&self, digest: Digest, packet: &[u8], name: NameRange, fresh_until: Ticks) -> bool {
@@ -186,25 +189,21 @@ impl Place {
         self.version.store(version + 2, Ordering::Release);
     }
 
-    fn read(&self, digest: Digest, name: &[u8], must_be_fresh: bool, now: Ticks) -> Option<Packet> {
+    /// Copies the Data, if this is that of a name with this digest, and is not being changed.
+    fn read(&self, digest: Digest) -> Option<Copied> {
         let version = self.version.load(Ordering::Acquire);
         // A writer makes the version odd first, and does all later stores with release. So if one of these loads sees
         // such a store, the final load of the version sees an odd or a later version.
-        let is_its = version.is_multiple_of(2) && self.check.load(Ordering::Acquire) == digest.check;
-        let is_fresh = || now.0 < self.fresh_until.load(Ordering::Acquire);
-        if !is_its || must_be_fresh && !is_fresh() {
+        if !version.is_multiple_of(2) || self.check.load(Ordering::Acquire) != digest.check {
             return None;
         }
-        let Extent { len, name: range } = Extent::of(self.extent.load(Ordering::Acquire));
-        if usize::from(range.len) != name.len() || len == 0 {
+        let fresh_until = Ticks(self.fresh_until.load(Ordering::Acquire));
+        let Extent { len, name } = Extent::of(self.extent.load(Ordering::Acquire));
+        if len == 0 {
             return None;
         }
         let packet = Packet::build(usize::from(len), |bytes| self.copy_to(bytes));
-        if self.version.load(Ordering::Relaxed) != version {
-            return None;
-        }
-        let start = usize::from(range.start);
-        (packet.get(start..start + name.len()) == Some(name)).then_some(packet)
+        (self.version.load(Ordering::Relaxed) == version).then_some(Copied { version, packet, name, fresh_until })
     }
 
     fn copy_to(&self, bytes: &mut [u8]) {
@@ -230,9 +229,62 @@ impl Place {
     }
 }
 
+/// A thread's copy of what a place had at one version.
+#[derive(Clone)]
+struct Copied {
+    version: u64,
+    packet: Packet,
+    name: NameRange,
+    fresh_until: Ticks,
+}
+
+/// One thread's access to a store, with its copies of the Data that it read.
+#[derive(Clone)]
+pub struct SharedReader {
+    store: Arc<SharedStore>,
+    /// By the number of their place. Places share them if there are too many.
+    copies: Box<[Option<(usize, Copied)>]>,
+}
+
+impl SharedReader {
+    /// Without copies.
+    pub fn new(store: Arc<SharedStore>) -> Self {
+        let copies = store.places.len().min(COPIES_MAX);
+        SharedReader { store, copies: (0..copies).map(|_| None).collect() }
+    }
+
+    /// The Data with exactly this name. `None` if the Data is being changed, or must be fresh and is not.
+    pub fn get(&mut self, digest: Digest, name: &[u8], must_be_fresh: bool, now: Ticks) -> Option<Packet> {
+        let (_, at) = self.store.place_of(digest)?;
+        let place = &self.store.places[at];
+        let copy = &mut self.copies[at % COPIES_MAX];
+        // Relaxed: nothing else of the place is read.
+        let version = place.version.load(Ordering::Relaxed);
+        if !matches!(copy, Some((of, copied)) if *of == at && copied.version == version) {
+            *copy = place.read(digest).map(|copied| (at, copied));
+        }
+        let (_, Copied { packet, name: NameRange { start, len }, fresh_until, .. }) = copy.as_ref()?;
+        let (start, end) = (usize::from(*start), usize::from(*start) + usize::from(*len));
+        let answers = packet.get(start..end) == Some(name) && (!must_be_fresh || now < *fresh_until);
+        answers.then(|| packet.clone())
+    }
+}
+
+impl Deref for SharedReader {
+    type Target = SharedStore;
+    fn deref(&self) -> &SharedStore {
+        &self.store
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    use std::collections::HashMap;
+
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
 
     const LATER: Ticks = Ticks(u64::MAX);
 
@@ -252,9 +304,48 @@ mod tests {
         store.insert(digest, &packet, range, Ticks::from_ms(10))
     }
 
+    fn reader(packets: usize) -> SharedReader {
+        SharedReader::new(Arc::new(SharedStore::new(packets)))
+    }
+
+    /// Two readers, whose copies are of different ages. There are more places than copies.
+    #[test]
+    fn a_copy_is_used_while_its_place_is_not_changed() {
+        let mut readers = [reader(2 * COPIES_MAX), reader(0)];
+        readers[1] = SharedReader::new(Arc::clone(&readers[0].store));
+        let sets = readers[0].sets.len() as u64;
+        assert!(readers[0].places.len() > COPIES_MAX && readers[0].copies.len() == COPIES_MAX);
+        let mut random = SmallRng::seed_from_u64(3);
+        let mut there = HashMap::new();
+        let (mut hits, mut shared) = (0, 0);
+        for round in 0..20_000_u32 {
+            let n = random.random_range(0..3 * sets);
+            let (digest, name) = (digest(n % sets, n + 1), n.to_le_bytes());
+            match random.random_range(0..8) {
+                0 => {
+                    readers[0].remove(digest);
+                    there.remove(&n);
+                }
+                1 if !there.contains_key(&n) => {
+                    assert!(insert(&readers[0], digest, &name, round as u8, 50));
+                    there.insert(n, round as u8);
+                }
+                _ => {
+                    let found = readers[round as usize % 2].get(digest, &name, false, LATER);
+                    let again = readers[round as usize % 2].get(digest, &name, false, LATER);
+                    assert_eq!(found.as_ref().map(|packet| packet[49]), there.get(&n).copied());
+                    assert_eq!(found.as_deref(), again.as_deref());
+                    hits += u32::from(found.is_some());
+                    shared += u32::from(found.zip(again).is_some_and(|(one, other)| one.as_ptr() == other.as_ptr()));
+                }
+            }
+        }
+        assert!(hits > 1000 && shared == hits, "{shared} of {hits}");
+    }
+
     #[test]
     fn what_is_put_in_comes_out_until_it_is_taken_out() {
-        let store = SharedStore::new(100);
+        let mut store = reader(100);
         // Every length of the last word, the largest packet, and a larger one.
         for (n, len) in [(1, 3), (2, 8), (3, 9), (4, 100), (5, BYTES_MAX)] {
             let name = [n as u8; 3];
@@ -271,9 +362,9 @@ mod tests {
 
     #[test]
     fn freshness_and_whole_names_decide() {
-        let store = SharedStore::new(1);
+        let mut store = reader(1);
         assert!(insert(&store, digest(0, 1), b"name", 1, 20));
-        let get = |name: &[u8], fresh, at| store.get(digest(0, 1), name, fresh, Ticks::from_ms(at)).is_some();
+        let mut get = |name: &[u8], fresh, at| store.get(digest(0, 1), name, fresh, Ticks::from_ms(at)).is_some();
         assert!(get(b"name", true, 9) && get(b"name", false, 11));
         assert!(!get(b"name", true, 10));
         assert!(!get(b"nams", false, 0) && !get(b"nam", false, 0) && !get(b"", false, 0));
@@ -297,7 +388,7 @@ mod tests {
     /// Two homes insert and remove in few places while readers copy: each copy is of one moment.
     #[test]
     fn threads_read_whole_packets() {
-        let store = SharedStore::new(1);
+        let store = Arc::new(SharedStore::new(1));
         let stop = std::sync::atomic::AtomicBool::new(false);
         let name = |n: u64| [n as u8; 4];
         std::thread::scope(|scope| {
@@ -317,7 +408,9 @@ mod tests {
                 .collect();
             let readers: Vec<_> = (0..2)
                 .map(|_| {
-                    scope.spawn(|| {
+                    let mut store = SharedReader::new(Arc::clone(&store));
+                    let stop = &stop;
+                    scope.spawn(move || {
                         let (mut hits, mut n) = (0, 0);
                         while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                             n = (n + 1) % 16;
@@ -365,7 +458,11 @@ mod models {
         Arc::new(store)
     }
 
-    /// A home replaces its Data while another worker reads it. The reader gets one of them, or nothing.
+    fn reader(store: &Arc<SharedStore>) -> SharedReader {
+        SharedReader::new(Arc::clone(store))
+    }
+
+    /// A home replaces its Data while another worker reads it, twice. The reader gets one of them, or nothing.
     #[test]
     fn a_copy_is_of_one_moment() {
         loom::model(|| {
@@ -374,11 +471,14 @@ mod models {
                 let store = Arc::clone(&store);
                 move || store.remove(digest(1)) && put(&store, 1, 2)
             });
-            if let Some(packet) = store.get(digest(1), &[1], false, Ticks(0)) {
-                assert!(packet[1..] == [1; 8] || packet[1..] == [2; 8], "{packet:?}");
+            let mut reader = reader(&store);
+            for _ in 0..2 {
+                if let Some(packet) = reader.get(digest(1), &[1], false, Ticks(0)) {
+                    assert!(packet[1..] == [1; 8] || packet[1..] == [2; 8], "{packet:?}");
+                }
             }
             assert!(home.join().expect("no panic"));
-            assert_eq!(&store.get(digest(1), &[1], false, Ticks(0)).expect("it is there")[1..], [2; 8]);
+            assert_eq!(&reader.get(digest(1), &[1], false, Ticks(0)).expect("it is there")[1..], [2; 8]);
         });
     }
 
@@ -394,7 +494,7 @@ mod models {
             let put_in = homes.map(|home| home.join().expect("no panic"));
             assert!(put_in.contains(&true));
             for (name, put_in) in [8, 9].into_iter().zip(put_in) {
-                let found = store.get(digest(name), &[name as u8], false, Ticks(0));
+                let found = reader(&store).get(digest(name), &[name as u8], false, Ticks(0));
                 if let Some(packet) = &found {
                     assert_eq!(packet[1..], [name as u8; 8]);
                 }
@@ -415,7 +515,7 @@ mod models {
             });
             store.remove(digest(1));
             let put_in = other.join().expect("no panic");
-            assert!(store.get(digest(1), &[1], false, Ticks(0)).is_none());
+            assert!(reader(&store).get(digest(1), &[1], false, Ticks(0)).is_none());
             let there = (1..=8).filter(|name| store.contains(digest(*name))).count();
             assert_eq!(there as u64, store.len());
             assert!(there == WAYS - 1 || put_in);

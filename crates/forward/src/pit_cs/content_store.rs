@@ -9,7 +9,7 @@ use super::index::Index;
 use super::prefix_index::NodeId;
 use super::{CsEntry, Kind, PitCs, Replacement, SlotId};
 use crate::counters::CsInfo;
-use crate::hot::SharedStore;
+use crate::hot::{SharedReader, SharedStore};
 use crate::packet::{NameRange, name_in};
 use crate::packet_pool::Packet;
 use crate::settings::packets_to_expect;
@@ -92,12 +92,12 @@ impl PitCs {
 
     /// Shares Data of hot names with other workers, through `store`.
     pub fn share_through(&mut self, store: Arc<SharedStore>) {
-        self.shared_store = Some(store);
+        self.shared_store = Some(SharedReader::new(store));
     }
 
     /// Data of this name from the shared store.
-    pub fn shared_data(&self, name: Digest, bytes: &[u8], must_be_fresh: bool, now: Ticks) -> Option<Packet> {
-        self.shared_store.as_ref().filter(|_| self.serve)?.get(name, bytes, must_be_fresh, now)
+    pub fn shared_data(&mut self, name: Digest, bytes: &[u8], must_be_fresh: bool, now: Ticks) -> Option<Packet> {
+        self.shared_store.as_mut().filter(|_| self.serve)?.get(name, bytes, must_be_fresh, now)
     }
 
     /// Number of Data packets that all workers share.

@@ -21,8 +21,6 @@ mod prefix_index;
 mod shared;
 mod shares;
 
-use std::sync::Arc;
-
 use byname_lookup::memory::{self, Refused};
 use byname_wire::name::component_type;
 use byname_wire::name_hash::hash_name;
@@ -34,7 +32,7 @@ pub use limits::PIT_BYTES_PER_ENTRY;
 pub use moving::{Age, Moved, MovedEntry};
 
 use crate::dispatch::{Home, Place, Residence, ShortNames};
-use crate::hot::SharedStore;
+use crate::hot::SharedReader;
 use crate::packet::NameRange;
 use crate::packet_pool::Packet;
 use crate::settings::{CsPolicy, Prefetch, WorkerConfig, packets_to_expect};
@@ -103,7 +101,7 @@ pub struct PitCs {
     /// Claims the names of the entries; `None` for a worker whose names have their homes by a hash.
     residence: Option<Residence>,
     /// The store of Data that all workers see; `None` for a worker that is alone.
-    shared_store: Option<Arc<SharedStore>>,
+    shared_store: Option<SharedReader>,
     /// Number of pending Interests with an implicit digest.
     implicit_digests: usize,
     cs_bytes: usize,

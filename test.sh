@@ -3,8 +3,8 @@
 # At its end, prints which tests were skipped, and why, and which tests needed a second attempt.
 #
 #   ./test.sh                     all parts
-#   ./test.sh clippy unit         these parts only: setup fmt clippy doc unit dpdk models miri tsan guide clients
-#                                 python dashboard deny semver package
+#   ./test.sh clippy unit         these parts only: setup fmt clippy doc unit models miri tsan guide clients python
+#                                 dashboard deny semver package
 #   ./test.sh static              builds the static binary, and tests it and the image: a second release build, which
 #                                 is no part of all
 #   ./test.sh --long              also client tests that take a minute or more
@@ -21,7 +21,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 parts=() pytest_args=() retry= all_clients=1
 while (($#)); do
   case $1 in
-    setup | fmt | clippy | doc | deny | unit | dpdk | models | miri | tsan | guide | clients | python | dashboard | semver | package | static) parts+=("$1") ;;
+    setup | fmt | clippy | doc | deny | unit | models | miri | tsan | guide | clients | python | dashboard | semver | package | static) parts+=("$1") ;;
     --long) pytest_args+=(--long) ;;
     --retry) pytest_args+=(--retry); retry=1 ;;
     --) shift; pytest_args+=("$@"); all_clients=; break ;;
@@ -30,7 +30,7 @@ while (($#)); do
   esac
   shift
 done
-((${#parts[@]})) || parts=(fmt clippy doc unit dpdk models miri tsan guide clients python dashboard deny semver package)
+((${#parts[@]})) || parts=(fmt clippy doc unit models miri tsan guide clients python dashboard deny semver package)
 
 # The headings of parts say when each began, in minutes and seconds.
 say() { printf '\n== %s (%d:%02d)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
@@ -59,21 +59,19 @@ cargo_test_once() {
     awk '/^successes:$/ { hidden = 1 } /^failures:$/ || /^test result:/ { hidden = 0 } !hidden { print; fflush() }'
 }
 
-# With --retry, runs each test binary of the workspace that failed once more, with one test at a time.
-cargo_test() {
+# Tests the workspace. With --retry, runs each test binary that failed once more, with one test at a time.
+test_workspace() {
   local arguments target targets=()
-  if ! cargo_test_once ${retry:+--no-fail-fast} "$@"; then
-    if [[ " $* " == *" --workspace "* ]]; then
-      mapfile -t targets < <(sed -n 's/^    `\(-p .*\)`$/\1/p' "$log")
-    else
-      targets=("$*")
-    fi
+  if ! cargo_test_once ${retry:+--no-fail-fast} --workspace "$@"; then
+    mapfile -t targets < <(sed -n 's/^    `\(-p .*\)`$/\1/p' "$log")
     if [[ -z $retry ]] || ((${#targets[@]} == 0)); then return 1; fi
   fi
   sed -n 's/^ *skipped: //p' "$log" >>"$skipped"
   for target in ${targets[@]+"${targets[@]}"}; do
     say "cargo test $target, at the second attempt"
     read -ra arguments <<<"$target"
+    # A package alone has other features than in the workspace, and would be compiled again.
+    case ${arguments[2]} in --test | --bin) arguments=(--workspace "$@" "${arguments[@]:2}") ;; esac
     cargo test --locked "${arguments[@]}" -- --test-threads=1
     echo "not skipped: cargo test $target, at the second attempt" >>"$skipped"
   done
@@ -230,12 +228,13 @@ run_semver() {
   if ((${#crates[@]})); then cargo semver-checks --baseline-rev "$baseline" "${crates[@]}"; fi
 }
 
-# Lints and documentation are checked with everything that this machine allows.
-features=byname/opentelemetry dpdk=
-if pkg-config --exists "libdpdk >= 22.11" 2>/dev/null; then dpdk=1 features+=,byname/dpdk,byname-lab/dpdk; fi
-# With these packages, all others have the features that they have in the workspace: only what depends on a further feature
-# is compiled again.
-packages=(-p byname -p byname-face -p byname-lab -p byname-web -p byname-wire)
+# Code is checked with everything that this machine allows. The client tests have the program as it ships.
+features=byname/opentelemetry
+if pkg-config --exists "libdpdk >= 22.11" 2>/dev/null; then
+  features+=,byname/dpdk,byname-lab/dpdk
+elif wanted unit; then
+  skip "DPDK 22.11 or newer is not installed (Debian: apt install libdpdk-dev pkg-config)"
+fi
 
 if { wanted clients || wanted python || wanted dashboard || wanted package; } && [[ -z ${BYNAME_BIN:-} ]]; then
   beside cargo build --locked --release -p byname >"$release_log" 2>&1 &
@@ -265,17 +264,7 @@ if wanted doc; then
 fi
 if wanted unit; then
   say "cargo test"
-  cargo_test --workspace
-  cargo_test "${packages[@]}" --features byname/opentelemetry --lib push
-fi
-if wanted dpdk; then
-  say "the feature dpdk"
-  if [[ -n $dpdk ]]; then
-    cargo_test "${packages[@]}" --features "$features" --lib ethernet
-    cargo_test "${packages[@]}" --features "$features" --test ethernet
-  else
-    skip "DPDK 22.11 or newer is not installed (Debian: apt install libdpdk-dev pkg-config)"
-  fi
+  test_workspace --features "$features"
 fi
 if [[ -n $release_job ]]; then
   say "cargo build --release"

@@ -30,6 +30,8 @@ use crate::sync::{AtomicU64, Ordering, fence};
 const CLASS_BYTES: [usize; 7] = [128, 256, 640, 1280, 2304, 4608, 9344];
 /// Least memory that a packet takes, in bytes.
 pub(crate) const MIN_BUFFER_BYTES: usize = CLASS_BYTES[0];
+/// Most memory that a packet takes, in bytes.
+pub(crate) const MAX_BUFFER_BYTES: usize = CLASS_BYTES[CLASS_BYTES.len() - 1];
 /// Bytes in the largest packet.
 const BYTES_MAX: usize = 9216;
 /// Bytes of a buffer to prefetch. Beyond them, the processor's own prefetcher is faster than our requests.

@@ -36,6 +36,15 @@ impl WorkerConfig {
     }
 }
 
+/// Bytes that tables take when they are full, and bytes that they reserve at the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TableMemory {
+    /// Bytes when the table is full.
+    pub full: usize,
+    /// Bytes of address space that the table reserves at the start.
+    pub start: usize,
+}
+
 /// Number of Data packets that a content store within these limits may come to hold.
 pub(crate) fn packets_to_expect(packets_max: usize, bytes_max: usize) -> usize {
     packets_max.min(bytes_max / MIN_BUFFER_BYTES).min(1 << 24)

@@ -25,8 +25,8 @@ use crate::whereabouts::{Network, Whereabouts};
 pub use crate::counters::{CsInfo, FibLines, WorkerCounters};
 #[cfg(feature = "lab")]
 pub use crate::settings::Prefetch;
-pub use crate::settings::{CsPolicy, WorkerConfig};
-pub use crate::shard::{NONCES_KEPT_FOR, NewTables, NoMemory, OldTables, Progress, SLICE, Table, TableMemory};
+pub use crate::settings::{CsPolicy, TableMemory, WorkerConfig};
+pub use crate::shard::{NONCES_KEPT_FOR, NewTables, NoMemory, OldTables, Progress, SLICE, Table};
 
 /// One shard and its pipelines.
 pub struct Worker {

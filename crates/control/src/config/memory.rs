@@ -1,8 +1,9 @@
 //! Upper bounds on the memory that a configuration takes.
 
 use byname_forward::crossing::{Departure, Parcel};
+use byname_forward::dispatch::claims_bytes;
 use byname_forward::worker::TableMemory;
-use byname_forward::{LinkFields, Packet};
+use byname_forward::{LinkFields, Packet, hot};
 use bytesize::ByteSize;
 
 use super::{Config, Finding, MemifRole};
@@ -61,6 +62,10 @@ impl Config {
         // A thread that is alone has no rings.
         let rings = RINGS * threads * (threads - 1);
         needs.push(at_start("threads.ring_packets", self.threads.ring_packets, parcels, parcel * rings));
+        if threads > 1 && self.threads.heavy_hitters {
+            let (key, memory) = ("threads.count".to_owned(), hot::memory(threads));
+            needs.push(Need { key, value: threads, memory, filled_by: FilledBy::Strangers });
+        }
         let internal = self.general.internal_queue_packets;
         let waiting = size_of::<(LinkFields, Packet)>() + size_of::<usize>();
         needs.push(at_start("general.internal_queue_packets", internal, internal, 2 * waiting));
@@ -84,6 +89,9 @@ impl Config {
         let sum = |of: fn(&byname_forward::worker::WorkerConfig) -> TableMemory| {
             workers.iter().map(of).fold(TableMemory::default(), add)
         };
+        let entries = workers.iter().fold(0, |sum: usize, worker| sum.saturating_add(worker.entries_max()));
+        let claims = if self.threads.first_come && workers.len() > 1 { claims_bytes(entries) } else { 0 };
+        let pit = add(sum(|worker| worker.pit_memory()), TableMemory { full: claims, start: claims });
         let grows = |key: &str, value, bytes, filled_by| {
             let memory = TableMemory { full: bytes, start: 0 };
             Need { key: key.to_owned(), value, memory, filled_by }
@@ -96,7 +104,7 @@ impl Config {
         let commands = FilledBy::Commands;
         let route_bytes = ROUTE_BYTES + (self.placement().replicas().len() - 1) * REPLICA_BYTES;
         vec![
-            table("tables.pit_entries", tables.pit_entries, sum(|worker| worker.pit_memory())),
+            table("tables.pit_entries", tables.pit_entries, pit),
             table("tables.cs_packets", tables.cs_packets, sum(|worker| worker.cs_memory())),
             grows("tables.cs_bytes", tables.cs_bytes, tables.cs_bytes, FilledBy::Strangers),
             table("tables.dead_nonces", tables.dead_nonces, sum(|worker| worker.dead_nonces_memory())),
@@ -223,6 +231,24 @@ mod tests {
         // Two settings that do not fit are both reported.
         let both = findings("[tables]\npit_entries = 99999999999\ncs_bytes = \"100 GiB\"\n", 24 << 30);
         assert_eq!(both.len(), 2);
+    }
+
+    #[test]
+    fn what_threads_share_counts() {
+        let memory = |text: &str, key: &str| {
+            let config = Config::parse(text, Path::new("byname.toml")).expect("good by itself");
+            config.memory().into_iter().find(|need| need.key == key).map(|need| need.memory)
+        };
+        let of_hot_names = |text| memory(text, "threads.count");
+        assert_eq!((of_hot_names(""), of_hot_names("[threads]\ncount = 2\nheavy_hitters = false\n")), (None, None));
+        let (two, many) = (of_hot_names("[threads]\ncount = 2\n"), of_hot_names("[threads]\ncount = 64\n"));
+        assert!(two.is_some_and(|two| (2 << 20..16 << 20).contains(&two.full)), "{two:?}");
+        assert!(many.is_some_and(|many| many.start > 64 << 20 && many.full > many.start + (256 << 20)), "{many:?}");
+        let of_pit = |text| memory(text, "tables.pit_entries").expect("there is a PIT");
+        let tables = "[tables]\npit_entries = 3000000\n[threads]\ncount = 2\n";
+        let (by_hash, claimed) = (of_pit(tables), of_pit(&format!("{tables}first_come = true\n")));
+        let claims = claimed.full - by_hash.full;
+        assert!((64 << 20..=256 << 20).contains(&claims) && claimed.start - by_hash.start == claims, "{claims}");
     }
 
     #[test]

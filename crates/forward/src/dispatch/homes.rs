@@ -128,7 +128,7 @@ impl Homes {
     /// # Errors
     /// If the system refuses memory.
     pub fn new(entries: usize) -> Result<Self, Refused> {
-        let len = (entries / ENTRIES_PER_LINE).clamp(1, LINES_MAX).next_power_of_two();
+        let len = lines_for(entries);
         let mut lines = memory::with_large_pages(len)?;
         let line = || Line { head: AtomicU64::new(0), claims: std::array::from_fn(|_| AtomicU64::new(0)) };
         lines.extend(std::iter::repeat_with(line).take(len));
@@ -246,6 +246,16 @@ impl Homes {
             None => {}
         }
     }
+}
+
+/// Number of lines for the claims of `entries` entries.
+fn lines_for(entries: usize) -> usize {
+    (entries / ENTRIES_PER_LINE).clamp(1, LINES_MAX).next_power_of_two()
+}
+
+/// Memory of the claims of `entries` entries, in bytes.
+pub fn claims_bytes(entries: usize) -> usize {
+    lines_for(entries) * size_of::<Line>()
 }
 
 enum Counter<'a> {

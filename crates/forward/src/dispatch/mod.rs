@@ -65,6 +65,7 @@ use prefixes::PendingPrefixes;
 use spread::{Spread, Way};
 use token::{TokenMark, WorkerToken};
 
+pub use homes::claims_bytes;
 pub(crate) use homes::{Held, Home, Place, Residence};
 pub(crate) use prefixes::ShortNames;
 pub(crate) use rule::Rule;

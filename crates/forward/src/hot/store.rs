@@ -23,7 +23,8 @@ use std::sync::Arc;
 use byname_wire::name_hash::Digest;
 
 use crate::packet::NameRange;
-use crate::packet_pool::Packet;
+use crate::packet_pool::{MAX_BUFFER_BYTES, Packet};
+use crate::settings::TableMemory;
 use crate::sync::{AtomicU64, Ordering};
 use crate::ticks::Ticks;
 
@@ -88,7 +89,7 @@ pub struct SharedStore {
 impl SharedStore {
     /// An empty store for at least this many Data packets.
     pub fn new(packets: usize) -> Self {
-        let sets = packets.max(1).div_ceil(WAYS).next_power_of_two();
+        let sets = sets_for(packets);
         let zero = || AtomicU64::new(0);
         let set = |_| Set { tags: std::array::from_fn(|_| zero()), came: zero() };
         let place = |_| Place {
@@ -100,6 +101,13 @@ impl SharedStore {
             bytes: (0..BYTES_MAX.div_ceil(WORD)).map(|_| zero()).collect(),
         };
         SharedStore { sets: (0..sets).map(set).collect(), places: (0..sets * WAYS).map(place).collect(), names: zero() }
+    }
+
+    /// Memory of a store for at least this many Data packets, and of the copies that this many threads keep.
+    pub fn memory(packets: usize, threads: usize) -> TableMemory {
+        let (sets, places) = (sets_for(packets), sets_for(packets) * WAYS);
+        let start = sets * size_of::<Set>() + places * (size_of::<Place>() + BYTES_MAX);
+        TableMemory { full: start + threads * places.min(COPIES_MAX) * MAX_BUFFER_BYTES, start }
     }
 
     /// Number of Data packets in the store.
@@ -168,6 +176,11 @@ impl SharedStore {
         };
         (0..WAYS).find(is_its).map(|way| (&set.tags[way], set_at * WAYS + way))
     }
+}
+
+/// Number of sets with places for at least this many Data packets.
+fn sets_for(packets: usize) -> usize {
+    packets.max(1).div_ceil(WAYS).next_power_of_two()
 }
 
 /// The tag of a name in its set, never 0.

@@ -1,21 +1,12 @@
 //! Memory of a worker's tables.
 
 use crate::pit_cs::{InRecord, PIT_BYTES_PER_ENTRY, SLOTS_AHEAD_MAX, Slot};
-use crate::settings::{WorkerConfig, packets_to_expect};
+use crate::settings::{TableMemory, WorkerConfig, packets_to_expect};
 
 /// Bytes of the index for each entry: a bucket of 64 bytes holds four, and there may be twice as many buckets.
 const INDEX_BYTES: usize = 32;
 /// Bytes of the lists that each entry is in.
 const LINKS_BYTES: usize = 8;
-
-/// Bytes that tables take when they are full, and bytes that they reserve at the start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TableMemory {
-    /// Bytes when the table is full.
-    pub full: usize,
-    /// Bytes of address space that the table reserves at the start.
-    pub start: usize,
-}
 
 impl WorkerConfig {
     /// Memory of the PIT, including the packets of its Interests.

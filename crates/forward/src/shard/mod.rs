@@ -43,7 +43,6 @@ use crate::whereabouts::{Network, Sources, Whereabouts};
 
 pub(crate) use burst::{Burst, Miss, Route, Staged, Wanted};
 pub use exchange::{NONCES_KEPT_FOR, NewTables, OldTables, Progress, SLICE};
-pub use memory::TableMemory;
 pub(crate) use sharing::{Noted, Open, Sharing};
 
 /// Places for names of packets that this thread received, and for those of packets that other threads gave it.

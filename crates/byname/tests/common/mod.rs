@@ -5,15 +5,21 @@ pub mod authority;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use serde_json::Value;
 use tempfile::TempDir;
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_byname");
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Held for reading while a router is started, and for writing while there are descriptors that every child would inherit.
+static STARTS: RwLock<()> = RwLock::new(());
 
 /// A running forwarder. Dropping this ends it.
 pub struct Router {
@@ -103,18 +109,23 @@ impl Router {
         self.wait_until_it_listens()
     }
 
-    /// Starts a router that has ended again, by a program that starts the one in its arguments. Drops what was `passed` to
-    /// it when it has begun.
-    pub fn start_again_by<T>(mut self, program: Command, passed: T) -> Router {
-        self.process = spawn(program, self.directory.path());
-        drop(passed);
+    /// Starts a router that has ended again, by a program that starts the one in its arguments and inherits descriptors.
+    pub fn start_again_with(mut self, program: Command, inherited: Vec<OwnedFd>) -> Router {
+        {
+            let _no_other = STARTS.write().unwrap_or_else(PoisonError::into_inner);
+            for descriptor in &inherited {
+                fcntl_setfd(descriptor, FdFlags::empty()).expect("a flag");
+            }
+            self.process = spawn_now(program, self.directory.path());
+            drop(inherited);
+        }
         self.wait_until_it_listens()
     }
 
     /// Sends a signal to the process, waits for its end, and starts the same router again.
     pub fn restart(mut self, signal: &str) -> Router {
         self.end(signal);
-        self.start_again_by(Command::new(PROGRAM), ())
+        self.start_again_with(Command::new(PROGRAM), Vec::new())
     }
 
     /// Sends a signal to the process, and waits for its end.
@@ -291,7 +302,12 @@ impl Router {
 }
 
 /// Starts the forwarder with the configuration, the state and the log in `directory`.
-fn spawn(mut program: Command, directory: &Path) -> Child {
+fn spawn(program: Command, directory: &Path) -> Child {
+    let _nothing_to_inherit = STARTS.read().unwrap_or_else(PoisonError::into_inner);
+    spawn_now(program, directory)
+}
+
+fn spawn_now(mut program: Command, directory: &Path) -> Child {
     let log = std::fs::File::options().create(true).append(true).open(directory.join("log")).expect("open log");
     program
         .args(["run", "--config"])

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use byname_wire::{Data, Interest, Name};
 use rustix::fs::{FileType, MemfdFlags, fstat, memfd_create};
-use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use tempfile::TempDir;
 
@@ -68,28 +68,24 @@ impl Manager {
     /// Starts the service again with what is in the store.
     fn start_again(&self, router: Router) -> Router {
         // As systemd does, the store keeps its descriptors until it is told otherwise. The order is the reverse one.
-        let copies: Vec<(String, OwnedFd)> = {
+        let (names, copies): (Vec<String>, Vec<OwnedFd>) = {
             let store = self.store.lock().expect("no panic");
             let copy = |(name, descriptor): &(String, OwnedFd)| {
-                let copy = fcntl_dupfd_cloexec(descriptor, PASSED_FROM).expect("a descriptor");
-                fcntl_setfd(&copy, FdFlags::empty()).expect("a flag");
-                (name.clone(), copy)
+                (name.clone(), fcntl_dupfd_cloexec(descriptor, PASSED_FROM).expect("a descriptor"))
             };
-            store.iter().rev().map(copy).collect()
+            store.iter().rev().map(copy).unzip()
         };
-        let numbers: Vec<String> = copies.iter().map(|(_, copy)| copy.as_raw_fd().to_string()).collect();
+        let numbers: Vec<String> = copies.iter().map(|copy| copy.as_raw_fd().to_string()).collect();
         let script = format!(
             "i=3; for fd in {}; do eval \"exec $i<&$fd $fd<&-\"; i=$((i+1)); done; \
              export LISTEN_PID=$$ LISTEN_FDS={}; exec \"$@\"",
             numbers.join(" "),
             copies.len()
         );
-        let names: Vec<&str> = copies.iter().map(|(name, _)| name.as_str()).collect();
-        let bash = self.command(&script, &names);
-        router.start_again_by(bash, copies)
+        router.start_again_with(self.command(&script, &names), copies)
     }
 
-    fn command(&self, script: &str, names: &[&str]) -> Command {
+    fn command(&self, script: &str, names: &[String]) -> Command {
         let mut bash = Command::new("bash");
         bash.args(["-c", script, "bash", PROGRAM]);
         bash.env("NOTIFY_SOCKET", self.path()).env("FDSTORE", "200").env("LISTEN_FDNAMES", names.join(":"));

@@ -48,13 +48,14 @@ mod pit;
 mod sketch;
 mod store;
 
-use crate::settings::TableMemory;
 pub(crate) use pit::{
     Asking, Busy, DOWNSTREAMS_MAX, Downstream, JOINED_MAX, Joined, Opened, Pending, PlaceId, SharedPit, Verdict,
     Waiting,
 };
 pub(crate) use sketch::Sketch;
 pub(crate) use store::{SharedReader, SharedStore};
+
+use crate::settings::TableMemory;
 
 /// Number of Interests after which older ones count half: this defines "lately" for a thread.
 pub const WINDOW: u32 = 1 << 16;
@@ -63,10 +64,10 @@ pub const WINDOW: u32 = 1 << 16;
 /// Balance would need fewer names. But an Interest for a hot name crosses to no other thread, so more of them are worth
 /// the room of their copies.
 pub(crate) const PARTS: u32 = 128;
+/// One in this many Interests for a hot name goes home, so that the home keeps its Data.
+pub(crate) const HOME_EVERY: u32 = 16;
+
 /// Memory of the Data of hot names, with the copies that threads keep, for this many workers.
 pub fn memory(workers: usize) -> TableMemory {
     SharedStore::memory(PARTS as usize * workers, workers)
 }
-
-/// One in this many Interests for a hot name goes home, so that the home keeps its Data.
-pub(crate) const HOME_EVERY: u32 = 16;

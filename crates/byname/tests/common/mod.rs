@@ -18,7 +18,7 @@ use tempfile::TempDir;
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_byname");
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Held for reading while a router is started, and for writing while there are descriptors that every child would inherit.
+/// Held for reading while a long process is started, and for writing while there are descriptors that every child would inherit.
 static STARTS: RwLock<()> = RwLock::new(());
 
 /// A running forwarder. Dropping this ends it.
@@ -280,12 +280,15 @@ impl Router {
 
     /// Like [`Router::serve`], over another transport.
     pub fn serve_over(&self, transport: &str, line: &str, prefix: &str, input: &[u8]) -> Server {
-        let mut process = command_at(transport, line)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("start byname");
+        let mut process = {
+            let _nothing_to_inherit = STARTS.read().unwrap_or_else(PoisonError::into_inner);
+            command_at(transport, line)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("start byname")
+        };
         process.stdin.take().expect("piped").write_all(input).expect("write standard input");
         let deadline = Instant::now() + PATIENCE;
         while self.run(&format!("route show {prefix}")).code != 0 {

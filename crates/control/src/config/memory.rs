@@ -89,8 +89,8 @@ impl Config {
         let sum = |of: fn(&byname_forward::worker::WorkerConfig) -> TableMemory| {
             workers.iter().map(of).fold(TableMemory::default(), add)
         };
-        let entries = workers.iter().fold(0, |sum: usize, worker| sum.saturating_add(worker.entries_max()));
-        let claims = if self.threads.first_come && workers.len() > 1 { claims_bytes(entries) } else { 0 };
+        // All threads together have one table of claims.
+        let claims = if self.threads.first_come && workers.len() > 1 { claims_bytes(self.entries_max()) } else { 0 };
         let pit = add(sum(|worker| worker.pit_memory()), TableMemory { full: claims, start: claims });
         let grows = |key: &str, value, bytes, filled_by| {
             let memory = TableMemory { full: bytes, start: 0 };

@@ -127,6 +127,11 @@ impl Config {
         }
     }
 
+    /// Maximum of entries in the PITs and content stores of all workers together.
+    pub(super) fn entries_max(&self) -> usize {
+        (0..self.threads.count).fold(0, |sum: usize, number| sum.saturating_add(self.worker(number).entries_max()))
+    }
+
     /// The processors of the packet threads, and their memory nodes.
     pub fn placement(&self) -> Placement {
         Placement::on_this_machine(self.threads.count, self.threads.pin)
@@ -158,9 +163,8 @@ impl Config {
         } = self.threads;
         let mut dispatcher = Dispatcher::new(key, count, dispatch_components, mark);
         if first_come {
-            let entries = (0..count).map(|number| self.worker(number).entries_max()).sum();
             let no_memory = |Refused { bytes }| NoMemory { table: Table::PitCs, bytes };
-            dispatcher.claim_names(entries).map_err(no_memory)?;
+            dispatcher.claim_names(self.entries_max()).map_err(no_memory)?;
         }
         if heavy_hitters {
             dispatcher.spread_hot_names(WINDOW);

@@ -11,8 +11,8 @@
 //! - An Interest for a hot name goes home with a mark. If the home's content store answers it, the home copies that
 //!   Data into a store that all workers see (`store`).
 //! - While the Data is there, the worker of the thread that receives an Interest for it answers with its own copy, and
-//!   touches none of its own tables. Only if that worker got clearly more packets lately than another, which threads tell each
-//!   other, the other one gets the Interest. So few Interests for hot names cross to another thread.
+//!   touches none of its own tables. Only if that worker got clearly more packets lately than another, which threads
+//!   tell each other, the other one gets the Interest. So few Interests for hot names cross to another thread.
 //! - If the Data has left meanwhile, or is not fresh enough, the worker's thread sends this *stray* home.
 //!
 //! So, by default, every pending Interest is in its home's PIT, and nowhere else. No Interest is lost: either the worker that got it
@@ -48,14 +48,14 @@ mod pit;
 mod sketch;
 mod store;
 
+use crate::settings::TableMemory;
+
 pub(crate) use pit::{
     Asking, Busy, DOWNSTREAMS_MAX, Downstream, JOINED_MAX, Joined, Opened, Pending, PlaceId, SharedPit, Verdict,
     Waiting,
 };
 pub(crate) use sketch::Sketch;
 pub(crate) use store::{SharedReader, SharedStore};
-
-use crate::settings::TableMemory;
 
 /// Number of Interests after which older ones count half: this defines "lately" for a thread.
 pub const WINDOW: u32 = 1 << 16;

@@ -292,12 +292,12 @@ impl Deref for SharedReader {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::*;
-
     use std::collections::HashMap;
 
     use rand::rngs::SmallRng;
     use rand::{RngExt, SeedableRng};
+
+    use super::*;
 
     const LATER: Ticks = Ticks(u64::MAX);
 
@@ -324,8 +324,8 @@ mod tests {
     /// Two readers, whose copies are of different ages. There are more places than copies.
     #[test]
     fn a_copy_is_used_while_its_place_is_not_changed() {
-        let mut readers = [reader(2 * COPIES_MAX), reader(0)];
-        readers[1] = SharedReader::new(Arc::clone(&readers[0].store));
+        let first = reader(2 * COPIES_MAX);
+        let mut readers = [first.clone(), first];
         let sets = readers[0].sets.len() as u64;
         assert!(readers[0].places.len() > COPIES_MAX && readers[0].copies.len() == COPIES_MAX);
         let mut random = SmallRng::seed_from_u64(3);

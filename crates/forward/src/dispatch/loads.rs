@@ -19,6 +19,10 @@ struct Told(AtomicU64);
 /// One thread's view of the loads.
 // Arrays, not vectors: each packet writes here, and a small vector could share a cache line with one of another thread.
 pub(super) struct Loads {
+    /// The worker of this thread.
+    here: usize,
+    /// See [`Loads::nearest`].
+    nearest: usize,
     /// Packets that each worker got from all threads, as far as these have told.
     all: Arc<[Told]>,
     /// Packets that this thread gave to each worker since it last told.
@@ -31,18 +35,20 @@ pub(super) struct Loads {
 }
 
 impl Loads {
+    /// The view of the first thread.
     pub fn new(workers: usize) -> Self {
-        Loads::over((0..workers).map(|_| Told(AtomicU64::new(0))).collect())
+        Loads::over((0..workers).map(|_| Told(AtomicU64::new(0))).collect(), 0)
     }
 
-    /// Another thread's view.
-    pub fn of_another_thread(&self) -> Self {
-        Loads::over(Arc::clone(&self.all))
+    /// The view of another thread, whose worker is `here`.
+    pub fn of_another_thread(&self, here: usize) -> Self {
+        Loads::over(Arc::clone(&self.all), here)
     }
 
-    fn over(all: Arc<[Told]>) -> Self {
+    fn over(all: Arc<[Told]>, here: usize) -> Self {
         let left = EVERY * all.len() as u32;
-        Loads { untold: [0; WORKERS_MAX], seen: [0; WORKERS_MAX], recent: [0; WORKERS_MAX], left, all }
+        let none = [0; WORKERS_MAX];
+        Loads { here, nearest: here, untold: none, seen: none, recent: none, left, all }
     }
 
     /// Notes that a worker got a packet from this thread.
@@ -66,17 +72,23 @@ impl Loads {
                 self.recent[worker] - self.recent[worker] / FORGET + now.wrapping_sub(self.seen[worker]);
             self.seen[worker] = now;
         }
+        self.nearest = self.find_nearest();
     }
 
-    /// The worker for a packet that any worker can handle: that of this thread, unless it got clearly more than another.
+    /// The worker for a packet that any worker can handle: that of this thread, unless it got clearly more than another,
+    /// as far as threads have told.
     #[inline]
-    pub fn nearest(&self, here: usize) -> usize {
-        let load = |worker: usize| self.recent[worker] + self.untold[worker];
-        let least = (0..self.all.len()).min_by_key(|&worker| load(worker)).unwrap_or(here);
+    pub fn nearest(&self) -> usize {
+        self.nearest
+    }
+
+    fn find_nearest(&self) -> usize {
+        let load = |worker: usize| self.recent[worker];
+        let least = (0..self.all.len()).min_by_key(|&worker| load(worker)).unwrap_or(self.here);
         // Threads tell at different times: two of them can differ by what both have not told.
         let untold = 2 * u64::from(EVERY) * self.all.len() as u64;
-        let is_even = load(here) <= load(least) + load(least) / UNEVEN + untold;
-        if is_even { here } else { least }
+        let is_even = load(self.here) <= load(least) + load(least) / UNEVEN + untold;
+        if is_even { self.here } else { least }
     }
 }
 
@@ -87,9 +99,9 @@ mod tests {
     #[test]
     fn a_packet_stays_while_loads_are_even() {
         let mut first = Loads::new(2);
-        let mut second = first.of_another_thread();
+        let mut second = first.of_another_thread(1);
         for _ in 0..10_000 {
-            assert_eq!((first.nearest(0), second.nearest(1)), (0, 1));
+            assert_eq!((first.nearest(), second.nearest()), (0, 1));
             first.gave(0);
             second.gave(1);
         }
@@ -102,7 +114,7 @@ mod tests {
             let mut got = vec![0u64; workers];
             // Half of the packets have one home, which is the thread that receives them.
             for packet in 0..100_000 {
-                let worker = if packet % workers == 0 { 0 } else { first.nearest(0) };
+                let worker = if packet % workers == 0 { 0 } else { first.nearest() };
                 first.gave(worker);
                 got[worker] += 1;
             }
@@ -114,11 +126,11 @@ mod tests {
     #[test]
     fn a_thread_hears_what_others_gave() {
         let mut busy = Loads::new(2);
-        let mut quiet = busy.of_another_thread();
+        let mut quiet = busy.of_another_thread(0);
         (0..1000 * EVERY).for_each(|_| busy.gave(0));
         // It has told nothing yet, and so has not asked.
-        assert_eq!(quiet.nearest(0), 0);
+        assert_eq!(quiet.nearest(), 0);
         (0..2 * EVERY).for_each(|_| quiet.gave(1));
-        assert_eq!(quiet.nearest(0), 1);
+        assert_eq!(quiet.nearest(), 1);
     }
 }

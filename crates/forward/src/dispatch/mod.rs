@@ -163,7 +163,7 @@ impl Dispatcher {
             rule: self.rule,
             here: number,
             residence: self.residence.as_ref().map(|residence| residence.of_another(number)),
-            loads: self.loads.of_another_thread(),
+            loads: self.loads.of_another_thread(number),
             pending: Arc::clone(&self.pending),
             mark: self.mark,
             hashes: Box::default(),
@@ -303,12 +303,20 @@ impl Dispatcher {
         self.gave(self.here);
     }
 
+    /// Prefetches what [`Dispatcher::sort_by_name`] reads of a name whose hash this is.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        if let Some(hot) = &self.spread {
+            hot.prefetch(hash);
+        }
+    }
+
     /// The worker of a packet whose name decides. The name is hashed under `key`, whole and at its
     /// [`Rule::deciding_depth`].
     pub(crate) fn sort_by_name(&mut self, name: &NameView<'_>, key: &NameHashKey, parsed: &mut Parsed) -> Decided {
         if let (Parsed::Interest(info), Some(hot)) = (&mut *parsed, &mut self.spread) {
             let digest = name.digest(name.len());
-            let way = hot.way(digest, self.here, &self.loads);
+            let way = hot.way(digest, self.here, self.loads.nearest());
             info.is_hot = matches!(way, Way::HomeHot);
             if let Way::Any(worker) = way {
                 self.gave(worker);
@@ -329,7 +337,7 @@ impl Dispatcher {
     /// work.
     pub(crate) fn claim(&mut self, check: u64) -> Held {
         let Some(residence) = &self.residence else { return Held::At(self.here) };
-        let held = match self.loads.nearest(self.here) == self.here {
+        let held = match self.loads.nearest() == self.here {
             true => residence.hold(check),
             false => residence.hold_claimed(check),
         };
@@ -346,7 +354,7 @@ impl Dispatcher {
     /// The home of the name with this check. If it has none, that is this thread's worker, unless it has much work.
     fn home_of_interest(&self, check: u64) -> usize {
         let Some(residence) = &self.residence else { return self.rule.worker_of(check) };
-        residence.find(check).unwrap_or_else(|| match self.loads.nearest(self.here) == self.here {
+        residence.find(check).unwrap_or_else(|| match self.loads.nearest() == self.here {
             true => self.here,
             false => self.rule.worker_of(check),
         })

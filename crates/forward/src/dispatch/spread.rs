@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use byname_wire::name_hash::Digest;
 
-use super::loads::Loads;
-use crate::hot::{HOME_EVERY, PARTS, SharedPit, SharedStore, Sketch};
+use crate::hot::{SharedPit, SharedStore, Sketch, names_max};
 
-/// Cache lines of the sketch for each worker, and the minimum in all. With so many, few rare names count as hot.
-const LINES_PER_WORKER: usize = 64;
-const LINES_MIN: usize = 512;
+/// One cache line of the sketch for so many hot names. With so many lines, few rare names count as hot.
+const NAMES_PER_LINE: usize = 2;
 /// Minimum of Interests that make a name hot, however short the window.
 const HOT_MIN: u16 = 4;
 
@@ -33,20 +31,22 @@ pub(super) struct Spread {
     window: u32,
     /// A name is hot from this estimate on.
     hot_from: u16,
-    /// Number of Interests that could have been spread.
-    spreadable: u32,
+    /// Number of Interests so far.
+    interests: u32,
+    /// For each place of the store, the number of the last Interest for its name that went home.
+    went_home: Box<[u32]>,
 }
 
 impl Spread {
     /// For `window`, see [`crate::hot::WINDOW`].
     pub fn new(workers: usize, window: u32) -> Self {
-        let store = SharedStore::new((PARTS * workers as u32) as usize);
+        let store = SharedStore::new(names_max(workers) as usize);
         Spread::over(Arc::new(store), None, workers, window)
     }
 
     /// Workers share PIT entries from now on.
     pub fn share_pit(&mut self) {
-        self.pit = Some(SharedPit::new((PARTS * self.workers as u32) as usize));
+        self.pit = Some(SharedPit::new(names_max(self.workers) as usize));
     }
 
     /// The same for another thread: it has a sketch of its own, and shares the store and the PIT entries.
@@ -55,14 +55,16 @@ impl Spread {
     }
 
     fn over(store: Arc<SharedStore>, pit: Option<Arc<SharedPit>>, workers: usize, window: u32) -> Self {
+        let names = names_max(workers);
         Spread {
+            went_home: vec![0; store.places()].into(),
             store,
             pit,
-            sketch: Sketch::new((LINES_PER_WORKER * workers).max(LINES_MIN), window),
+            sketch: Sketch::new(names as usize / NAMES_PER_LINE, window),
             workers,
             window,
-            hot_from: u16::try_from(window / (PARTS * workers as u32)).unwrap_or(u16::MAX).max(HOT_MIN),
-            spreadable: 0,
+            hot_from: u16::try_from(window / names).unwrap_or(u16::MAX).max(HOT_MIN),
+            interests: 0,
         }
     }
 
@@ -74,20 +76,28 @@ impl Spread {
         self.pit.as_ref()
     }
 
-    /// Decides where an Interest for this name goes. `here` is the worker of this thread.
+    /// Prefetches what [`Spread::way`] reads of a name whose hash this is.
     #[inline]
-    pub fn way(&mut self, name: Digest, here: usize, loads: &Loads) -> Way {
+    pub fn prefetch(&self, hash: u64) {
+        self.sketch.prefetch(hash);
+    }
+
+    /// Decides where an Interest for this name goes. `here` is the worker of this thread, and `nearest` the one for what any
+    /// worker can answer.
+    #[inline]
+    pub fn way(&mut self, name: Digest, here: usize, nearest: usize) -> Way {
+        self.interests = self.interests.wrapping_add(1);
         if self.sketch.count(name) < self.hot_from {
             return Way::Home;
         }
-        if !self.store.contains(name) {
+        let Some(place) = self.store.place(name) else {
             let is_open = self.pit.as_ref().is_some_and(|pit| pit.contains(name));
             return if is_open { Way::Any(here) } else { Way::HomeHot };
-        }
-        self.spreadable = self.spreadable.wrapping_add(1);
-        if self.spreadable.is_multiple_of(HOME_EVERY) {
+        };
+        if self.interests.wrapping_sub(self.went_home[place]) > self.store.interests_away() {
+            self.went_home[place] = self.interests;
             return Way::HomeHot;
         }
-        Way::Any(loads.nearest(here))
+        Way::Any(nearest)
     }
 }

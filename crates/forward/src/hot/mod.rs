@@ -19,8 +19,8 @@
 //! answers, or it goes home through a ring that counts its drops. No Interest is doubled: only one of these happens,
 //! and an answered one is not pending anywhere. The answer is the one that the home would give, because the shared
 //! store holds only Data that is in its home's content store. When the home replaces, evicts or erases the Data, the
-//! Data also leaves the shared store. One in `HOME_EVERY` Interests for a hot name goes home anyway, so the home
-//! knows that the Data is in use.
+//! Data also leaves the shared store. From time to time an Interest for a hot name goes home anyway, so the home knows
+//! that the Data is in use.
 //!
 //! In the slides, an Interest that the shared store does not answer stays where it came, and PIT entries are shared under
 //! locks of one word [Hasegawa, "Algorithms of NIC and PIT"]. Here that is a setting, which is off by default:
@@ -59,15 +59,22 @@ pub(crate) use store::{SharedReader, SharedStore};
 
 /// Number of Interests after which older ones count half: this defines "lately" for a thread.
 pub const WINDOW: u32 = 1 << 16;
-/// A name is hot above 1/PARTS of a worker's fair share of the load.
-///
-/// Balance would need fewer names. But an Interest for a hot name crosses to no other thread, so more of them are worth
-/// the room of their copies.
-pub(crate) const PARTS: u32 = 128;
-/// One in this many Interests for a hot name goes home, so that the home keeps its Data.
-pub(crate) const HOME_EVERY: u32 = 16;
+/// Minimum of hot names for each worker. Balance would need fewer.
+const NAMES_PER_WORKER: u32 = 128;
+/// Minimum of hot names. An Interest for a hot name crosses to no other thread, so more of them are worth the room of
+/// their copies. Many more would be too rare for the sketch to tell them from others.
+const NAMES_MIN: u32 = 2048;
+/// An Interest for a hot name goes home if none has done so while its thread got a certain number of Interests: one for
+/// so many places of the home's content store. Before the home has filled these places with other Data, it must know that
+/// the Data is in use.
+const PLACES_PER_INTEREST: usize = 4;
+
+/// Number of hot names that this many workers have room for. A name is hot above that part of a thread's Interests.
+pub(crate) fn names_max(workers: usize) -> u32 {
+    (NAMES_PER_WORKER * workers as u32).max(NAMES_MIN)
+}
 
 /// Memory of the Data of hot names, with the copies that threads keep, for this many workers.
 pub fn memory(workers: usize) -> TableMemory {
-    SharedStore::memory(PARTS as usize * workers, workers)
+    SharedStore::memory(names_max(workers) as usize, workers)
 }

@@ -9,6 +9,7 @@
 //! would also write to a random place of an ordered list for each *rare* name, and most names are rare. The sketch
 //! reads one cache line, which has a name's counters of all rows.
 
+use byname_lookup::prefetch;
 use byname_wire::name_hash::Digest;
 
 /// Number of counters of a name.
@@ -44,6 +45,17 @@ impl Sketch {
         Sketch { lines: lines.into(), window, left: window }
     }
 
+    /// Prefetches the counters of a name whose hash this is.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        prefetch::read(&self.lines[self.line_of(hash)]);
+    }
+
+    #[inline]
+    fn line_of(&self, hash: u64) -> usize {
+        hash as usize & (self.lines.len() - 1)
+    }
+
     /// Counts a name once more. Returns its estimate, which is at most 65,535.
     #[inline]
     pub fn count(&mut self, name: Digest) -> u16 {
@@ -51,7 +63,8 @@ impl Sketch {
             self.halve();
         }
         self.left -= 1;
-        let Line(rows) = &mut self.lines[name.check as usize & (self.lines.len() - 1)];
+        let line = self.line_of(name.hash);
+        let Line(rows) = &mut self.lines[line];
         // Bits that select neither the line nor the home.
         let columns: [usize; ROWS] =
             std::array::from_fn(|row| (name.hash >> (32 + COLUMN_BITS * row as u32)) as usize % COLUMNS);

@@ -18,14 +18,15 @@
 //! whole names.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use byname_wire::name_hash::Digest;
 
+use super::PLACES_PER_INTEREST;
 use crate::packet::NameRange;
 use crate::packet_pool::{MAX_BUFFER_BYTES, Packet};
 use crate::settings::TableMemory;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::ticks::Ticks;
 
 /// Maximum bytes of a packet in the store: NDN's limit.
@@ -33,8 +34,8 @@ const BYTES_MAX: usize = if cfg!(loom) { 16 } else { 8800 };
 const WORD: usize = size_of::<u64>();
 /// Number of places in a set.
 const WAYS: usize = 7;
-/// Maximum of copies that a thread keeps: at most 5 MB.
-const COPIES_MAX: usize = 512;
+/// Maximum of copies that a thread keeps: at most 18 MB.
+const COPIES_MAX: usize = 2048;
 
 /// The places that a name may have. One cache line says whether the name is there.
 #[repr(align(64))]
@@ -45,7 +46,8 @@ struct Set {
     came: AtomicU64,
 }
 
-/// One place.
+/// One place: one cache line, and the packet.
+#[repr(align(64))]
 struct Place {
     /// Odd while the place is written.
     version: AtomicU64,
@@ -56,8 +58,11 @@ struct Place {
     extent: AtomicU64,
     /// Its set's count of insertions when this Data came.
     came: AtomicU64,
-    bytes: Box<[AtomicU64]>,
+    /// Memory for the packet, from the first one on.
+    bytes: OnceLock<Box<[AtomicU64]>>,
 }
+
+const _: () = assert!(cfg!(loom) || size_of::<Place>() == 64);
 
 /// The length of a packet, and the place of its name.
 #[derive(Clone, Copy)]
@@ -83,8 +88,14 @@ pub struct SharedStore {
     sets: Box<[Set]>,
     /// [`WAYS`] places for each set.
     places: Box<[Place]>,
-    names: AtomicU64,
+    /// See [`SharedStore::interests_away`].
+    interests_away: AtomicU32,
+    names: Names,
 }
+
+/// Number of names, on cache lines of its own: all threads read the fields before it for each Interest.
+#[repr(align(128))]
+struct Names(AtomicU64);
 
 impl SharedStore {
     /// An empty store for at least this many Data packets.
@@ -98,27 +109,60 @@ impl SharedStore {
             fresh_until: zero(),
             extent: zero(),
             came: zero(),
-            bytes: (0..BYTES_MAX.div_ceil(WORD)).map(|_| zero()).collect(),
+            bytes: OnceLock::new(),
         };
-        SharedStore { sets: (0..sets).map(set).collect(), places: (0..sets * WAYS).map(place).collect(), names: zero() }
+        SharedStore {
+            sets: (0..sets).map(set).collect(),
+            places: (0..sets * WAYS).map(place).collect(),
+            interests_away: AtomicU32::new(0),
+            names: Names(zero()),
+        }
     }
 
     /// Memory of a store for at least this many Data packets, and of the copies that this many threads keep.
     pub fn memory(packets: usize, threads: usize) -> TableMemory {
         let (sets, places) = (sets_for(packets), sets_for(packets) * WAYS);
-        let start = sets * size_of::<Set>() + places * (size_of::<Place>() + BYTES_MAX);
-        TableMemory { full: start + threads * places.min(COPIES_MAX) * MAX_BUFFER_BYTES, start }
+        let start = sets * size_of::<Set>() + places * size_of::<Place>();
+        let copies = threads * places.min(COPIES_MAX) * MAX_BUFFER_BYTES;
+        TableMemory { full: start + places * BYTES_MAX + copies, start }
+    }
+
+    /// A home has room for `packets` Data packets, so it may replace Data after as many Interests.
+    pub fn expect_turnover(&self, packets: usize) {
+        let interests = u32::try_from(packets / PLACES_PER_INTEREST).unwrap_or(u32::MAX);
+        let known = self.interests_away();
+        // Homes differ a little, and all threads read this.
+        if interests.abs_diff(known) > known / 8 {
+            self.interests_away.store(interests, Ordering::Relaxed);
+        }
+    }
+
+    /// Number of Interests of a thread after which one for each hot name must go home.
+    #[inline]
+    pub fn interests_away(&self) -> u32 {
+        self.interests_away.load(Ordering::Relaxed)
+    }
+
+    /// Number of places.
+    pub fn places(&self) -> usize {
+        self.places.len()
     }
 
     /// Number of Data packets in the store.
     pub fn len(&self) -> u64 {
-        self.names.load(Ordering::Relaxed)
+        self.names.0.load(Ordering::Relaxed)
     }
 
     /// Whether Data of this name seems to be in the store.
     #[inline]
     pub fn contains(&self, name: Digest) -> bool {
         self.place_of(name).is_some()
+    }
+
+    /// The number of the place where Data of this name seems to be.
+    #[inline]
+    pub fn place(&self, name: Digest) -> Option<usize> {
+        self.place_of(name).map(|(_, place)| place)
     }
 
     /// Inserts Data whose name must not be in the store. Returns whether it found a place. Only the name's home may
@@ -136,7 +180,7 @@ impl SharedStore {
         let Some(version) = place.try_lock() else { return false };
         // Another writer may have used the place in the meantime.
         if set.tags[way].load(Ordering::Relaxed) == 0 {
-            self.names.fetch_add(1, Ordering::Relaxed);
+            self.names.0.fetch_add(1, Ordering::Relaxed);
         }
         set.tags[way].store(tag(digest), Ordering::Release);
         place.came.store(set.came.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
@@ -155,7 +199,7 @@ impl SharedStore {
         if is_there {
             tag.store(0, Ordering::Release);
             place.extent.store(0, Ordering::Release);
-            self.names.fetch_sub(1, Ordering::Relaxed);
+            self.names.0.fetch_sub(1, Ordering::Relaxed);
         }
         place.unlock(version);
         is_there
@@ -215,18 +259,9 @@ impl Place {
         if len == 0 {
             return None;
         }
-        let packet = Packet::build(usize::from(len), |bytes| self.copy_to(bytes));
+        let words = self.bytes.get()?;
+        let packet = Packet::build(usize::from(len), |bytes| copy(words, bytes));
         (self.version.load(Ordering::Relaxed) == version).then_some(Copied { version, packet, name, fresh_until })
-    }
-
-    fn copy_to(&self, bytes: &mut [u8]) {
-        let (whole, rest) = bytes.as_chunks_mut::<WORD>();
-        for (bytes, word) in whole.iter_mut().zip(&self.bytes) {
-            *bytes = word.load(Ordering::Acquire).to_ne_bytes();
-        }
-        if let Some(word) = self.bytes.get(whole.len()) {
-            rest.copy_from_slice(&word.load(Ordering::Acquire).to_ne_bytes()[..rest.len()]);
-        }
     }
 
     /// The caller must hold the lock.
@@ -234,11 +269,23 @@ impl Place {
         self.check.store(digest.check, Ordering::Release);
         self.fresh_until.store(fresh_until.0, Ordering::Release);
         self.extent.store(Extent { len: packet.len() as u16, name }.word(), Ordering::Release);
-        for (word, bytes) in self.bytes.iter().zip(packet.chunks(WORD)) {
+        let words = self.bytes.get_or_init(|| (0..BYTES_MAX.div_ceil(WORD)).map(|_| AtomicU64::new(0)).collect());
+        for (word, bytes) in words.iter().zip(packet.chunks(WORD)) {
             let mut whole = [0; WORD];
             whole[..bytes.len()].copy_from_slice(bytes);
             word.store(u64::from_ne_bytes(whole), Ordering::Release);
         }
+    }
+}
+
+/// Copies words to bytes, as many as these are.
+fn copy(words: &[AtomicU64], to: &mut [u8]) {
+    let (whole, rest) = to.as_chunks_mut::<WORD>();
+    for (bytes, word) in whole.iter_mut().zip(words) {
+        *bytes = word.load(Ordering::Acquire).to_ne_bytes();
+    }
+    if let Some(word) = words.get(whole.len()) {
+        rest.copy_from_slice(&word.load(Ordering::Acquire).to_ne_bytes()[..rest.len()]);
     }
 }
 

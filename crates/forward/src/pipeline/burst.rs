@@ -105,11 +105,15 @@ impl Shard {
         self.stopwatch.lap(Stage::Dispatch, burst.len());
         self.hash_burst(&Burst::new(burst, &mut []), Some(dispatcher.rule()));
         self.stopwatch.lap(Stage::Parse, burst.len());
+        let is_by_name = |place: usize| by_name >> place & 1 == 1;
+        for (_, wanted) in self.wanted.iter().enumerate().filter(|(place, _)| is_by_name(*place)) {
+            dispatcher.prefetch(wanted.hash);
+        }
         // The names to claim, one bit for each place, and their checks.
         let (mut to_claim, mut claims) = (0u64, [0; BURST_MAX]);
         let mut all = std::mem::take(&mut self.parsed);
         all.retain_mut(|Staged { at, place, parsed }| {
-            if by_name >> *place & 1 == 0 {
+            if !is_by_name(*place) {
                 return true;
             }
             let received = &mut burst[*at];

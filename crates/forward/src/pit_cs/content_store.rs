@@ -107,12 +107,22 @@ impl PitCs {
 
     /// Puts Data, whose name has this digest, into the shared store. Only the name's home may call this.
     pub fn share(&mut self, data: SlotId, name: Digest) {
-        let Some(store) = self.shared_store.as_ref().filter(|store| !store.contains(name)) else { return };
+        let Some(store) = &self.shared_store else { return };
+        store.expect_turnover(self.packets_when_full());
+        if store.contains(name) {
+            return;
+        }
         let slot = &mut self.slots[data as usize];
         let range = NameRange { start: slot.name_start, len: slot.name_len };
         if let Kind::Cs(cs) = &mut slot.kind {
             cs.is_shared |= store.insert(name, &slot.packet, range, cs.fresh_until);
         }
+    }
+
+    /// Number of Data packets in a full store, if further ones are as large as those that it has.
+    fn packets_when_full(&self) -> usize {
+        let bytes = self.cs_bytes.div_ceil(self.replacement.len().max(1)).max(1);
+        self.cs_packets_max.min(self.cs_bytes_max / bytes)
     }
 
     /// Removes Data from the shared store. Returns whether it was there.

@@ -562,6 +562,10 @@ impl Link {
 
     /// Takes all news. Does those that need not wait for packets.
     fn listen(&mut self, worker: &mut Worker) {
+        // Mostly there are none, and taking one waits for all stores of this thread, whether or not there is one.
+        if self.news.is_empty() {
+            return;
+        }
         for news in self.news.try_iter() {
             match news {
                 News::AtOnce(job) => job(worker),

@@ -71,6 +71,8 @@ pub struct Traffic<'a> {
     borrowed: FaceMap<()>,
     post: Post,
     lockstep: Arc<Lockstep>,
+    /// Time of all that was timed since the threads began together.
+    clock: Duration,
     burst: u64,
     consumers: Consumers,
     /// Number of Interests that the producer leaves waiting.
@@ -111,6 +113,7 @@ impl<'a> Traffic<'a> {
             borrowed: FaceMap::default(),
             post,
             lockstep,
+            clock: Duration::ZERO,
             burst: burst as u64,
             pending: if options.zipf.is_some() { 0 } else { options.pit },
             answered: 0,
@@ -156,19 +159,29 @@ impl<'a> Traffic<'a> {
     }
 
     /// Does `work`, which passes `packets` packets, once no other thread is behind by more turns than there are other
-    /// threads. The wait is timed.
+    /// threads.
     fn in_step(&mut self, packets: u64, work: impl FnOnce(&mut Self)) -> Turn {
         let (lockstep, thread) = (Arc::clone(&self.lockstep), self.seat.number());
         // A turn's packets are dealt out to the rings of all threads. So with more threads, more turns fit into a ring.
         let others = lockstep.completed(thread).saturating_sub(self.seat.threads() as u64 - 1);
         let turn = self.timed(packets, |traffic| {
-            while lockstep.must_wait(others) {
-                traffic.round(0);
-            }
-            work(traffic);
+            traffic.wait_for(others);
+            traffic.clocked(work);
         });
-        lockstep.complete(thread);
+        lockstep.complete(thread, self.clock);
         turn
+    }
+
+    /// Forwards what others give this thread until all have completed this step. Only what is forwarded counts, and the
+    /// time by which another thread's clock is ahead.
+    fn wait_for(&mut self, step: u64) {
+        let lockstep = Arc::clone(&self.lockstep);
+        while lockstep.must_wait(step) {
+            if self.seat.has_input() {
+                self.clocked(|traffic| traffic.round(0));
+            }
+        }
+        self.clock = self.clock.max(lockstep.clock_at(step));
     }
 
     /// Passes so many Interests, in step with the other threads.
@@ -181,7 +194,7 @@ impl<'a> Traffic<'a> {
     fn phase(&mut self, asks: u64, answers: u64) -> Turn {
         let packets = self.write(asks, answers);
         self.timed(packets, |traffic| {
-            traffic.pass(packets);
+            traffic.clocked(|traffic| traffic.pass(packets));
             traffic.settle();
         })
     }
@@ -206,15 +219,12 @@ impl<'a> Traffic<'a> {
         if self.seat.threads() == 1 {
             return;
         }
-        let lockstep = Arc::clone(&self.lockstep);
         for _ in 0..2 {
-            self.empty_rings();
-            let completed = lockstep.complete(self.seat.number());
-            while lockstep.must_wait(completed) {
-                self.round(0);
-            }
+            self.clocked(Traffic::empty_rings);
+            let completed = self.lockstep.complete(self.seat.number(), self.clock);
+            self.wait_for(completed);
         }
-        self.empty_rings();
+        self.clocked(Traffic::empty_rings);
     }
 
     /// Forwards and sends what other threads gave. Returns whether they gave anything.
@@ -336,15 +346,25 @@ impl<'a> Traffic<'a> {
         self.ring_drops().iter().filter(|(reason, _)| reason.ends_with("-ring-full")).map(|(_, count)| count).sum()
     }
 
-    /// Does `work`, which passes `packets` packets, and times it.
-    fn timed(&mut self, packets: u64, work: impl FnOnce(&mut Self)) -> Turn {
-        let before = self.stages();
+    /// Does `work`, and advances the clock by its time.
+    fn clocked<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         let start = Instant::now();
+        let done = work(self);
+        self.clock += start.elapsed();
+        done
+    }
+
+    /// Does `work`, which passes `packets` packets and advances the clock.
+    fn timed(&mut self, packets: u64, work: impl FnOnce(&mut Self)) -> Turn {
+        if self.lockstep.completed(self.seat.number()) == 0 {
+            self.clock = Duration::ZERO;
+        }
+        let (before, clock) = (self.stages(), self.clock);
         if let Some(watch) = self.watch {
-            drop(self.seat.worker.take_events(watch, EVENTS_PER_TURN));
+            self.clocked(|traffic| drop(traffic.seat.worker.take_events(watch, EVENTS_PER_TURN)));
         }
         work(self);
-        let time = start.elapsed();
+        let time = self.clock - clock;
         self.post.deliver();
         self.consumers.check();
         Turn { packets, arrived: 0, time, stages: self.stages().since(&before) }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::WORKERS_MAX;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Packets that a thread gives, for each worker, before it tells the others and asks what they gave.
+/// Packets that a thread gives before it looks at the loads, and for each worker before it tells the others and asks what
+/// they gave.
 const EVERY: u32 = 32;
 /// Each time that a thread asks, older packets count less by one part in so many.
 const FORGET: u64 = 128;
@@ -56,12 +57,19 @@ impl Loads {
     pub fn gave(&mut self, worker: usize) {
         self.untold[worker] += 1;
         self.left -= 1;
-        if self.left == 0 {
-            self.tell();
+        if self.left.is_multiple_of(EVERY) {
+            self.look();
         }
     }
 
     #[cold]
+    fn look(&mut self) {
+        if self.left == 0 {
+            self.tell();
+        }
+        self.nearest = self.find_nearest();
+    }
+
     fn tell(&mut self) {
         self.left = EVERY * self.all.len() as u32;
         for (worker, Told(all)) in self.all.iter().enumerate() {
@@ -72,18 +80,17 @@ impl Loads {
                 self.recent[worker] - self.recent[worker] / FORGET + now.wrapping_sub(self.seen[worker]);
             self.seen[worker] = now;
         }
-        self.nearest = self.find_nearest();
     }
 
-    /// The worker for a packet that any worker can handle: that of this thread, unless it got clearly more than another,
-    /// as far as threads have told.
+    /// The worker for a packet that any worker can handle: that of this thread, unless it got clearly more than another
+    /// at the last look.
     #[inline]
     pub fn nearest(&self) -> usize {
         self.nearest
     }
 
     fn find_nearest(&self) -> usize {
-        let load = |worker: usize| self.recent[worker];
+        let load = |worker: usize| self.recent[worker] + self.untold[worker];
         let least = (0..self.all.len()).min_by_key(|&worker| load(worker)).unwrap_or(self.here);
         // Threads tell at different times: two of them can differ by what both have not told.
         let untold = 2 * u64::from(EVERY) * self.all.len() as u64;

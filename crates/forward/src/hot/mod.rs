@@ -67,7 +67,7 @@ const NAMES_MIN: u32 = 2048;
 /// An Interest for a hot name goes home if none has done so while its thread got a certain number of Interests: one for
 /// so many places of the home's content store. Before the home has filled these places with other Data, it must know that
 /// the Data is in use.
-const PLACES_PER_INTEREST: usize = 4;
+const PLACES_PER_INTEREST: usize = 2;
 
 /// Number of hot names that this many workers have room for. A name is hot above that part of a thread's Interests.
 pub(crate) fn names_max(workers: usize) -> u32 {

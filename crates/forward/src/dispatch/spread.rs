@@ -101,3 +101,54 @@ impl Spread {
         Way::Any(nearest)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::NameRange;
+    use crate::ticks::Ticks;
+
+    fn digest(name: u64) -> Digest {
+        let spread = name.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Digest { hash: spread, check: spread.rotate_left(32) }
+    }
+
+    /// Every second Interest is for a hot name, which is stored. Returns how many of them another worker could answer, and
+    /// how many went home.
+    fn ways(room: usize) -> (usize, usize) {
+        let mut spread = Spread::new(2, 64);
+        assert!(spread.store().insert(digest(1), b"Data", NameRange { start: 0, len: 1 }, Ticks(u64::MAX)));
+        spread.store().expect_turnover(room);
+        let (mut any, mut home) = (0, 0);
+        for n in 0..2000 {
+            let way = spread.way(digest(if n % 2 == 0 { 1 } else { 1000 + n }), 0, 1);
+            match way {
+                Way::Any(worker) => {
+                    assert!(worker == 1 && n % 2 == 0);
+                    any += 1;
+                }
+                Way::HomeHot => home += 1,
+                Way::Home => assert!(n % 2 == 1 || n < 8, "{n}: it is hot"),
+            }
+        }
+        assert!((990..=1000).contains(&(any + home)));
+        (any, home)
+    }
+
+    #[test]
+    fn an_interest_goes_home_before_the_content_store_may_have_other_data() {
+        // One for each eleven Interests, and every second is for this name.
+        let (any, home) = ways(2 * 10);
+        assert!((160..=170).contains(&home) && any > 800, "{any}, {home}");
+        let (any, home) = ways(2 * 300);
+        assert!((3..=8).contains(&home) && any > 980, "{any}, {home}");
+        assert_eq!(ways(0).0, 0, "nothing is kept");
+    }
+
+    #[test]
+    fn a_name_that_is_hot_and_not_stored_goes_home_with_a_mark() {
+        let mut spread = Spread::new(2, 64);
+        let ways: Vec<_> = (0..10).map(|_| spread.way(digest(1), 0, 1)).collect();
+        assert!(matches!(ways[0], Way::Home) && ways[4..].iter().all(|way| matches!(way, Way::HomeHot)));
+    }
+}

@@ -421,6 +421,18 @@ mod tests {
     }
 
     #[test]
+    fn homes_that_differ_a_little_say_the_same() {
+        let store = SharedStore::new(1);
+        let expect = |interests| {
+            store.expect_turnover(interests * PLACES_PER_INTEREST);
+            store.interests_away()
+        };
+        assert_eq!([1000, 1100, 1130, 2000, 1, 0].map(expect), [1000, 1000, 1130, 2000, 1, 0]);
+        store.expect_turnover(usize::MAX);
+        assert_eq!(store.interests_away(), u32::MAX);
+    }
+
+    #[test]
     fn freshness_and_whole_names_decide() {
         let mut store = reader(1);
         assert!(insert(&store, digest(0, 1), b"name", 1, 20));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use byname_wire::name_hash::Digest;
 
-use crate::hot::{SharedPit, SharedStore, Sketch, names_max};
+use crate::hot::{HOME_EVERY, SharedPit, SharedStore, Sketch, names_max};
 
 /// One cache line of the sketch for so many hot names. With so many lines, few rare names count as hot.
 const NAMES_PER_LINE: usize = 2;
@@ -33,8 +33,17 @@ pub(super) struct Spread {
     hot_from: u16,
     /// Number of Interests so far.
     interests: u32,
-    /// For each place of the store, the number of the last Interest for its name that went home.
-    went_home: Box<[u32]>,
+    /// For each place of the store.
+    away: Box<[Away]>,
+}
+
+/// Interests since one for the name of a place went home.
+#[derive(Clone, Copy, Default)]
+struct Away {
+    /// The number of that Interest among all.
+    since: u32,
+    /// Interests for this name since then.
+    asked: u32,
 }
 
 impl Spread {
@@ -57,7 +66,7 @@ impl Spread {
     fn over(store: Arc<SharedStore>, pit: Option<Arc<SharedPit>>, workers: usize, window: u32) -> Self {
         let names = names_max(workers);
         Spread {
-            went_home: vec![0; store.places()].into(),
+            away: vec![Away::default(); store.places()].into(),
             store,
             pit,
             sketch: Sketch::new(names as usize / NAMES_PER_LINE, window),
@@ -94,8 +103,11 @@ impl Spread {
             let is_open = self.pit.as_ref().is_some_and(|pit| pit.contains(name));
             return if is_open { Way::Any(here) } else { Way::HomeHot };
         };
-        if self.interests.wrapping_sub(self.went_home[place]) > self.store.interests_away() {
-            self.went_home[place] = self.interests;
+        let away = &mut self.away[place];
+        away.asked += 1;
+        let all = self.interests.wrapping_sub(away.since);
+        if away.asked >= HOME_EVERY && all > self.store.interests_away() {
+            *away = Away { since: self.interests, asked: 0 };
             return Way::HomeHot;
         }
         Way::Any(nearest)
@@ -137,12 +149,13 @@ mod tests {
 
     #[test]
     fn an_interest_goes_home_before_the_content_store_may_have_other_data() {
-        // One for each eleven Interests, and every second is for this name.
-        let (any, home) = ways(2 * 10);
-        assert!((160..=170).contains(&home) && any > 800, "{any}, {home}");
         let (any, home) = ways(2 * 300);
         assert!((3..=8).contains(&home) && any > 980, "{any}, {home}");
-        assert_eq!(ways(0).0, 0, "nothing is kept");
+        // But not more often than this, in a small store.
+        for room in [0, 2 * 10] {
+            let (any, home) = ways(room);
+            assert!((61..=63).contains(&home) && any > 930, "{any}, {home}");
+        }
     }
 
     #[test]

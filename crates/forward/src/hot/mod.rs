@@ -68,6 +68,8 @@ const NAMES_MIN: u32 = 2048;
 /// so many places of the home's content store. Before the home has filled these places with other Data, it must know that
 /// the Data is in use.
 const PLACES_PER_INTEREST: usize = 2;
+/// At most one in this many Interests for a hot name goes home, however small content stores are.
+pub(crate) const HOME_EVERY: u32 = 16;
 
 /// Number of hot names that this many workers have room for. A name is hot above that part of a thread's Interests.
 pub(crate) fn names_max(workers: usize) -> u32 {

@@ -104,7 +104,7 @@ impl Spread {
             return if is_open { Way::Any(here) } else { Way::HomeHot };
         };
         let away = &mut self.away[place];
-        away.asked += 1;
+        away.asked = away.asked.saturating_add(1);
         let all = self.interests.wrapping_sub(away.since);
         if away.asked >= HOME_EVERY && all > self.store.interests_away() {
             *away = Away { since: self.interests, asked: 0 };

@@ -33,6 +33,8 @@ struct Bench {
     built: Built,
     /// Memory that the build used, in bytes.
     both_bytes: u64,
+    /// Memory of the query half when it was built, as the engine counts it. Changes may make it larger.
+    counted_bytes: usize,
 }
 
 /// Results of queries on one engine.
@@ -81,7 +83,7 @@ pub fn measure(options: &Options, engines: &[&str], progress: Progress) -> anyho
         options.pages,
         (reserved, options.reserve.is_none()),
         || engines.iter().map(|engine| run.build(*engine)).collect(),
-        |bench: &Bench| bench.built.table.asked().memory_bytes(),
+        |bench: &Bench| bench.counted_bytes,
     )?;
     let found = run.look_up(&benches)?;
     let changed = benches.iter_mut().map(|bench| run.change(bench)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -175,7 +177,8 @@ impl<'a> Run<'a> {
     fn build(&self, engine: Engine) -> anyhow::Result<Bench> {
         let setup = self.setup()?;
         let (built, both_bytes) = harness::growth(|| build(&engine, &setup, self.options.load, self.progress))?;
-        Ok(Bench { engine, built, both_bytes })
+        let counted_bytes = built.table.asked().memory_bytes();
+        Ok(Bench { engine, built, both_bytes, counted_bytes })
     }
 
     /// Measures all engines in turn, round by round.
@@ -233,8 +236,7 @@ impl<'a> Run<'a> {
     /// Drops an engine half by half to measure the memory of each half. Then measures the machine's random reads on a
     /// table of that size.
     fn take_apart(&self, bench: Bench) -> anyhow::Result<Memory> {
-        let Bench { engine, built: Built { table, .. }, both_bytes } = bench;
-        let counted_bytes = table.asked().memory_bytes();
+        let Bench { engine, built: Built { table, .. }, both_bytes, counted_bytes } = bench;
         let pages = engine.pages(self.options);
         let (burst, measuring) = (self.options.burst, &self.options.measuring);
         let query_bytes = match table {

@@ -1,14 +1,14 @@
 //! Detects what this processor has, and calls the functions that are compiled for it.
 //!
 //! On other processors portable code gives the same answers. Unsafe code in this crate stands only
-//! here and, for loads and stores, in `siphash::avx512`, `aes::vaes` and `aes::bytes::vaes`.
+//! here and, for loads and stores, in `siphash::avx512`, `siphash::avx2`, `aes::vaes` and `aes::bytes::vaes`.
 //! Calling a function that is compiled for more than every processor has is safe after the
 //! processor was checked.
 #![allow(unsafe_code)]
 
 use super::aes::AesHash;
 use super::siphash::bytes::Block;
-use super::siphash::{self, Lanes, SipHash, Wanted};
+use super::siphash::{self, Lanes, Wanted};
 use super::{DepthSet, Digest, PrefixHashes};
 use crate::name::NameRef;
 
@@ -126,10 +126,9 @@ fn has_vaes() -> bool {
         && is_x86_feature_detected!("bmi2")
 }
 
-/// Like [`SipHash::go_on_burst`], eight names at a time. Returns false if this processor has no
+/// Like [`SipHash::go_on_burst`](siphash::SipHash::go_on_burst), eight names at a time. Returns false if this processor has no
 /// such vectors.
 pub(super) fn siphash_go_on_burst<const C: usize, const D: usize>(
-    function: &SipHash<C, D>,
     wanted: &Wanted<impl Fn(usize) -> DepthSet>,
     names: &[NameRef<'_>],
     out: &mut [PrefixHashes],
@@ -141,31 +140,41 @@ pub(super) fn siphash_go_on_burst<const C: usize, const D: usize>(
         && is_x86_feature_detected!("avx512cd")
     {
         // SAFETY: the processor has what the function is compiled for.
-        unsafe { siphash::avx512::go_on_burst(function, wanted, names, out, which) };
+        unsafe { siphash::avx512::go_on_burst::<C, D>(wanted, names, out, which) };
         return true;
     }
-    let _ = (function, wanted, names, out, which);
+    let _ = (wanted, names, out, which);
     false
 }
 
-/// Compresses the words of `blocks` into `lanes`, eight names at a time.
+/// Compresses the words of `blocks` into `lanes`, a vector of names at a time.
 pub(super) fn siphash_compress<const C: usize>(lanes: &mut [Lanes], blocks: &[Block]) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") {
         // SAFETY: the processor has what the function is compiled for.
         return unsafe { siphash::avx512::compress_lanes::<C>(lanes, blocks) };
     }
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has what the function is compiled for.
+        return unsafe { siphash::avx2::compress_lanes::<C>(lanes, blocks) };
+    }
     siphash::bytes::compress_lanes::<C>(lanes, blocks);
 }
 
-/// Finishes prefixes with SipHash-`C`-`D`, eight at a time.
-pub(super) fn siphash_finish<const C: usize, const D: usize>(lanes: &mut [Lanes]) {
+/// Finishes the first `count` prefixes with SipHash-`C`-`D`, a vector at a time.
+pub(super) fn siphash_finish<const C: usize, const D: usize>(lanes: &mut [Lanes], count: usize) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") {
         // SAFETY: the processor has what the function is compiled for.
-        return unsafe { siphash::avx512::finish_lanes::<C, D>(lanes) };
+        return unsafe { siphash::avx512::finish_lanes::<C, D>(lanes, count) };
     }
-    siphash::finish_lanes::<C, D>(lanes);
+    #[cfg(target_arch = "x86_64")]
+    if count > 1 && is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has what the function is compiled for.
+        return unsafe { siphash::avx2::finish_lanes::<C, D>(lanes, count) };
+    }
+    siphash::finish_lanes::<C, D>(lanes, count);
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
@@ -235,20 +244,35 @@ mod tests {
         }
     }
 
-    /// The fallbacks of [`siphash_compress`] and [`siphash_finish`] without AVX-512.
+    /// The variants of [`siphash_compress`] and [`siphash_finish`] without AVX-512, with AVX2 and without.
     #[test]
     fn lanes_one_by_one_are_lanes_together() {
         let mut states = (0..).map(|i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut eight = || std::array::from_fn::<u64, LANES, _>(|_| states.next().unwrap_or_default());
         let start = Lanes { v: std::array::from_fn(|_| eight()), last: eight() };
         let block = Block { words: std::array::from_fn(|_| eight()), counts: [0, 1, 2, 3, 4, 4, 3, 0] };
-        let (mut together, mut alone) = ([start; 2], [start; 2]);
-        siphash_compress::<2>(&mut together, &[block; 2]);
-        siphash_finish::<2, 4>(&mut together);
-        siphash::bytes::compress_lanes::<2>(&mut alone, &[block; 2]);
-        siphash::finish_lanes::<2, 4>(&mut alone);
-        for (together, alone) in together.iter().zip(&alone) {
-            assert_eq!(together.v[..2], alone.v[..2]);
+        for count in 0..=2 * LANES {
+            let (mut together, mut alone, mut by_four) = ([start; 2], [start; 2], [start; 2]);
+            siphash_compress::<2>(&mut together, &[block; 2]);
+            siphash_finish::<2, 4>(&mut together, count);
+            siphash::bytes::compress_lanes::<2>(&mut alone, &[block; 2]);
+            siphash::finish_lanes::<2, 4>(&mut alone, count);
+            let same = |other: &[Lanes; 2]| {
+                (0..count).all(|at| {
+                    let [one, other] = [&alone, other].map(|lanes| &lanes[at / LANES].v);
+                    (0..2).all(|half| one[half][at % LANES] == other[half][at % LANES])
+                })
+            };
+            assert!(same(&together), "{count} together");
+            if is_x86_feature_detected!("avx2") {
+                // SAFETY: the processor was asked above.
+                unsafe { siphash::avx2::compress_lanes::<2>(&mut by_four, &[block; 2]) };
+                // SAFETY: as before.
+                unsafe { siphash::avx2::finish_lanes::<2, 4>(&mut by_four, count) };
+                assert!(same(&by_four), "{count} by four");
+            } else {
+                println!("skipped: this processor has no AVX2");
+            }
         }
     }
 }

@@ -3,15 +3,18 @@
 //! The 128-bit variant that SipHash's authors publish beside the paper [Aumasson and Bernstein,
 //! "SipHash: a fast short-input PRF", 2012]. The bytes are compressed as one stream. At each
 //! component's end the state is copied, so each byte is read once. Finishing a prefix takes most of
-//! the rounds. Prefixes do not depend on each other, so eight at a time are finished side by side
-//! in vector registers. Processors with AVX-512 also compress eight names side by side (`avx512`).
+//! the rounds. Prefixes do not depend on each other, so those of all names in a burst are finished
+//! side by side in vector registers: eight with AVX-512, four with AVX2. Processors with AVX-512
+//! also compress eight names side by side (`avx512`).
 //!
 //! Cost: `C` rounds for each eight bytes (of one name, or of eight names side by side), and `C + 2
-//! D` rounds for each eight prefixes.
+//! D` rounds for each vector of prefixes.
 
 use super::{DepthSet, Digest, PrefixHashes, processor};
 use crate::name::{self, NameRef};
 
+#[cfg(target_arch = "x86_64")]
+pub(super) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx512;
 pub(super) mod bytes;
@@ -100,30 +103,16 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
         which: &mut impl Iterator<Item = usize>,
     ) {
         // Few names do not fill the vectors.
-        if names.len() < LANES / 2 || !processor::siphash_go_on_burst(self, wanted, names, out, which) {
+        if names.len() < LANES / 2 || !processor::siphash_go_on_burst::<C, D>(wanted, names, out, which) {
+            let mut waiting = Waiting::default();
             for i in which {
-                let (value, out) = (names[i].value(), &mut out[i]);
+                let value = names[i].value();
                 processor::prefetch_later(names, i);
-                let hashed = wanted.note_ends(value, out);
-                self.go_on_one(hashed, (wanted.prefixes)(i), value, out);
+                let hashed = wanted.note_ends(value, &mut out[i]);
+                waiting.go_on_one::<C, D>(hashed, (wanted.prefixes)(i), value, i, out);
             }
+            waiting.finish::<C, D>(out);
         }
-    }
-
-    /// Hashes one name whose first `hashed` components are hashed and whose other ends are noted.
-    fn go_on_one(&self, hashed: usize, prefixes: DepthSet, value: &[u8], out: &mut PrefixHashes) {
-        let mut waiting = Waiting::default();
-        let mut words = Words::<C>::behind(State { v: out.state }, value, out.end[hashed].into());
-        for depth in hashed + 1..=out.len {
-            if prefixes.contains(depth) || depth == out.len {
-                waiting.push(words.first(out.end[depth].into()), depth);
-                if waiting.len == WAITING_MAX {
-                    waiting.finish::<C, D>(out);
-                }
-            }
-        }
-        out.state = words.state.v;
-        waiting.finish::<C, D>(out);
     }
 
     /// Hashes one prefix after the other.
@@ -159,36 +148,60 @@ pub(super) struct Lanes {
     pub last: [u64; LANES],
 }
 
-/// Prefixes of a name that wait to be finished. There is room for more than [`LANES`], because a
+/// Prefixes of names that wait to be finished. There is room for more than [`LANES`], because a
 /// processor must wait before it can read a vector from words that it has just written.
 #[derive(Default)]
 struct Waiting {
     lanes: [Lanes; WAITING_MAX / LANES],
-    depth: [u8; WAITING_MAX],
+    /// The name's number and the depth of each.
+    of: [(usize, usize); WAITING_MAX],
     len: usize,
 }
 
 const WAITING_MAX: usize = 32;
 
 impl Waiting {
+    /// Hashes name `i`, whose first `hashed` components are hashed and whose other ends are noted.
+    /// Some of its prefixes may still wait then.
     #[inline]
-    fn push(&mut self, (state, last): (State, u64), depth: usize) {
+    fn go_on_one<const C: usize, const D: usize>(
+        &mut self,
+        hashed: usize,
+        prefixes: DepthSet,
+        value: &[u8],
+        i: usize,
+        all: &mut [PrefixHashes],
+    ) {
+        let out = &all[i];
+        let (len, mut words) = (out.len, Words::<C>::behind(State { v: out.state }, value, out.end[hashed].into()));
+        for depth in hashed + 1..=len {
+            if prefixes.contains(depth) || depth == len {
+                self.push(words.first(all[i].end[depth].into()), (i, depth));
+                if self.len == WAITING_MAX {
+                    self.finish::<C, D>(all);
+                }
+            }
+        }
+        all[i].state = words.state.v;
+    }
+
+    #[inline]
+    fn push(&mut self, (state, last): (State, u64), of: (usize, usize)) {
         let (lanes, lane) = (&mut self.lanes[self.len / LANES], self.len % LANES);
         for (lanes, v) in lanes.v.iter_mut().zip(state.v) {
             lanes[lane] = v;
         }
         lanes.last[lane] = last;
-        self.depth[self.len] = depth as u8;
+        self.of[self.len] = of;
         self.len += 1;
     }
 
     /// Finishes all prefixes that wait.
-    fn finish<const C: usize, const D: usize>(&mut self, out: &mut PrefixHashes) {
-        let used = self.len.div_ceil(LANES);
-        processor::siphash_finish::<C, D>(&mut self.lanes[..used]);
-        for (i, depth) in self.depth[..self.len].iter().enumerate() {
-            let [hash, check, ..] = self.lanes[i / LANES].v.each_ref().map(|half| half[i % LANES]);
-            out.digest[usize::from(*depth)] = Digest { hash, check };
+    fn finish<const C: usize, const D: usize>(&mut self, out: &mut [PrefixHashes]) {
+        processor::siphash_finish::<C, D>(&mut self.lanes, self.len);
+        for (at, (i, depth)) in self.of[..self.len].iter().enumerate() {
+            let Lanes { v: [hash, check, ..], .. } = &self.lanes[at / LANES];
+            out[*i].digest[*depth] = Digest { hash: hash[at % LANES], check: check[at % LANES] };
         }
         self.len = 0;
     }
@@ -315,11 +328,10 @@ fn rounds<const N: usize, W: Word>([v0, v1, v2, v3]: &mut [W; 4]) {
     }
 }
 
-/// Finishes one lane after the other.
-pub(super) fn finish_lanes<const C: usize, const D: usize>(lanes: &mut [Lanes]) {
-    for lanes in lanes {
-        for i in 0..LANES {
-            (lanes.v[0][i], lanes.v[1][i]) = finish::<C, D, u64>(lanes.v.map(|v| v[i]), lanes.last[i]);
-        }
+/// Finishes the first `count` states, one after the other.
+pub(super) fn finish_lanes<const C: usize, const D: usize>(lanes: &mut [Lanes], count: usize) {
+    for at in 0..count {
+        let (Lanes { v, last }, i) = (&mut lanes[at / LANES], at % LANES);
+        (v[0][i], v[1][i]) = finish::<C, D, u64>(v.each_ref().map(|v| v[i]), last[i]);
     }
 }

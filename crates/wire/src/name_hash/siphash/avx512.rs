@@ -16,19 +16,18 @@ use std::arch::x86_64::{
 };
 
 use super::bytes::Block;
-use super::{LANES, Lanes, SipHash, Wanted, Word, compress, finish};
+use super::{LANES, Lanes, Waiting, Wanted, Word, compress, finish};
 use crate::name::NameRef;
 use crate::name_hash::depth_set::lowest;
 use crate::name_hash::processor::prefetch_later;
 use crate::name_hash::{DepthSet, Digest, PrefixHashes};
 
-/// Names with more words than this after their hashed part are left to [`SipHash::go_on_one`].
+/// Names with more words than this after their hashed part are left to [`Waiting::go_on_one`].
 const WORDS_MAX: usize = 64;
 
-/// Like [`SipHash::go_on_burst`].
+/// Like [`SipHash::go_on_burst`](super::SipHash::go_on_burst).
 #[target_feature(enable = "avx512f,avx512bw,avx512cd")]
 pub(in crate::name_hash) fn go_on_burst<const C: usize, const D: usize>(
-    function: &SipHash<C, D>,
     wanted: &Wanted<impl Fn(usize) -> DepthSet>,
     names: &[NameRef<'_>],
     out: &mut [PrefixHashes],
@@ -43,13 +42,15 @@ pub(in crate::name_hash) fn go_on_burst<const C: usize, const D: usize>(
             && let Some(i) = which.next()
         {
             prefetch_later(names, i);
-            let (value, out, prefixes) = (names[i].value(), &mut out[i], (wanted.prefixes)(i));
-            let hashed = wanted.note_ends(value, out);
-            if lanes[used].begin(hashed, value, out) {
-                ends.mark((i, used), (hashed, prefixes), &mut lanes[used], value.len(), out);
+            let (value, prefixes) = (names[i].value(), (wanted.prefixes)(i));
+            let hashed = wanted.note_ends(value, &mut out[i]);
+            if lanes[used].begin(hashed, value, &out[i]) {
+                ends.mark((i, used), (hashed, prefixes), &mut lanes[used], value.len(), &out[i]);
                 used += 1;
             } else {
-                function.go_on_one(hashed, prefixes, value, out);
+                let mut waiting = Waiting::default();
+                waiting.go_on_one::<C, D>(hashed, prefixes, value, i, out);
+                waiting.finish::<C, D>(out);
             }
         }
         // Finish what was set aside for the names before. Those vectors were written a while ago,
@@ -333,10 +334,10 @@ pub(in crate::name_hash) fn compress_lanes<const C: usize>(lanes: &mut [Lanes], 
     }
 }
 
-/// Like [`super::finish_lanes`].
+/// Like [`super::finish_lanes`]. Finishes a few more, to fill the last vector.
 #[target_feature(enable = "avx512f")]
-pub(in crate::name_hash) fn finish_lanes<const C: usize, const D: usize>(lanes: &mut [Lanes]) {
-    for Lanes { v, last } in lanes {
+pub(in crate::name_hash) fn finish_lanes<const C: usize, const D: usize>(lanes: &mut [Lanes], count: usize) {
+    for Lanes { v, last } in &mut lanes[..count.div_ceil(LANES)] {
         let (hash, check) = finish::<C, D, Eight>(v.each_ref().map(|v| Eight(load(v))), Eight(load(last)));
         store(&mut v[0], hash.0);
         store(&mut v[1], check.0);

@@ -70,7 +70,7 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
                 }
                 processor::siphash_compress::<C>(lanes, blocks);
             }
-            processor::siphash_finish::<C, D>(lanes);
+            processor::siphash_finish::<C, D>(lanes, staged);
             for (i, out) in out.iter_mut().enumerate() {
                 let [hash, check, ..] = lanes[i / LANES].v.each_ref().map(|half| half[i % LANES]);
                 *out = Digest { hash, check };
@@ -105,7 +105,7 @@ fn stage(block: &mut Block, lane: usize, words: &[[u8; 8]]) {
 pub(in crate::name_hash) fn compress_lanes<const C: usize>(lanes: &mut [Lanes], blocks: &[Block]) {
     for (lanes, block) in lanes.iter_mut().zip(blocks) {
         for i in 0..LANES {
-            let mut v = lanes.v.map(|v| v[i]);
+            let mut v = lanes.v.each_ref().map(|v| v[i]);
             for words in &block.words[..block.counts[i] as usize] {
                 compress::<C, u64>(&mut v, words[i]);
             }

@@ -2,12 +2,16 @@
 
 use std::io::{self, ErrorKind, IoSliceMut, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use byname_face::frames::ring::PacketSocket;
 use byname_face::frames::xdp::XdpSocket;
 use byname_wire::tlv::element_len;
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_reuseaddr, set_socket_send_buffer_size};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 
@@ -134,6 +138,37 @@ impl Endpoint {
     }
 }
 
+/// Waits until frames have come to one of two endpoints or the time is over, without using the processor. Returns at
+/// once if one of them cannot tell, as with Ethernet frames.
+pub fn wait([one, other]: [&mut Endpoint; 2], time: Duration) -> anyhow::Result<()> {
+    if let (Some(one), Some(other)) = (one.ask_wake_up(), other.ask_wake_up()) {
+        let mut ends = [PollFd::from_borrowed_fd(one, PollFlags::IN), PollFd::from_borrowed_fd(other, PollFlags::IN)];
+        match poll(&mut ends, Some(&Timespec::try_from(time)?)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    one.wake_up()?;
+    other.wake_up()
+}
+
+impl Endpoint {
+    /// The descriptor that becomes readable when frames come. `None`: there is none, or frames have come already.
+    fn ask_wake_up(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Endpoint::Udp(udp) => Some(udp.socket.as_fd()),
+            Endpoint::Unix(unix) => Some(unix.stream.as_fd()),
+            Endpoint::PacketMmap(_) | Endpoint::Xdp(_) => None,
+            Endpoint::Memif(end) => end.ask_wake_up(),
+        }
+    }
+
+    /// Ends what [`Endpoint::ask_wake_up`] began.
+    fn wake_up(&mut self) -> anyhow::Result<()> {
+        if let Endpoint::Memif(end) = self { end.wake_up() } else { Ok(()) }
+    }
+}
+
 impl Udp {
     fn push(&mut self, frame: &[u8]) -> io::Result<()> {
         let full = self.segments == self.segments_max || self.out.len() + frame.len() > SEGMENTS_BYTES_MAX;
@@ -233,5 +268,57 @@ impl Unix {
         }
         self.input.drain(..at);
         Ok(frames)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::wire::memif;
+
+    /// Long enough that no slow machine takes it for a wake-up.
+    const LONG: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn who_waits_is_woken_by_a_frame_or_by_the_clock() -> anyhow::Result<()> {
+        let (one, peer) = UnixStream::pair()?;
+        let mut ends = [Endpoint::unix(one)?, Endpoint::unix(peer)?];
+        let (near, far) = memif::pair()?;
+        let [mut near, mut far] = [near, far].map(|end| Endpoint::Memif(Box::new(end)));
+        let [unix, peer] = &mut ends;
+        let frame = [5, 1, 7];
+        for from in [peer, &mut far] {
+            let begun = Instant::now();
+            wait([unix, &mut near], Duration::from_millis(30))?;
+            assert!(begun.elapsed() >= Duration::from_millis(30), "nothing came");
+            // A frame that came before, and one that comes meanwhile.
+            from.push(&frame)?;
+            from.flush()?;
+            wait([unix, &mut near], LONG)?;
+            let took = |frames: &mut usize, end: &mut Endpoint| -> anyhow::Result<()> {
+                *frames += end.receive(|bytes| assert_eq!(bytes, frame))?;
+                Ok(())
+            };
+            let mut frames = 0;
+            took(&mut frames, unix)?;
+            took(&mut frames, &mut near)?;
+            assert_eq!(frames, 1);
+            std::thread::scope(|scope| {
+                let sending = scope.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(30));
+                    from.push(&frame)?;
+                    from.flush()
+                });
+                wait([unix, &mut near], LONG)?;
+                took(&mut frames, unix)?;
+                took(&mut frames, &mut near)?;
+                sending.join().expect("the sender does not panic")
+            })?;
+            assert_eq!(frames, 2);
+            assert!(begun.elapsed() < LONG, "a frame wakes");
+        }
+        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use anyhow::bail;
 use byname_wire::{Data, LpPacket};
 use hdrhistogram::Histogram;
 
-use super::endpoint::{Endpoint, Frames};
+use super::endpoint::{self, Endpoint, Frames};
 use super::packets::{Answers, Names};
 
 /// Number of slots for outstanding Interests.
@@ -21,11 +21,22 @@ const LOST_AFTER: Duration = Duration::from_millis(1000);
 pub enum Pace {
     /// As soon as fewer than this number are outstanding.
     Window(usize),
-    /// At this rate, one by one.
+    /// At this rate, one by one. Meanwhile the generator waits without using its core, so that a forwarder may use it.
     PerSecond(f64),
 }
 
 impl Pace {
+    /// Time from `elapsed` to the next Interest, with `asked` sent so far. `None`: nobody waits.
+    fn until_next(self, elapsed: Duration, asked: u64) -> Option<Duration> {
+        match self {
+            Pace::Window(_) => None,
+            Pace::PerSecond(rate) => {
+                let next = Duration::try_from_secs_f64((asked + 1) as f64 / rate).unwrap_or(Duration::MAX);
+                Some(next.saturating_sub(elapsed))
+            }
+        }
+    }
+
     /// Number of Interests that are due: after `elapsed`, with `asked` sent so far and `outstanding` of them unanswered.
     fn due(self, elapsed: Duration, asked: u64, outstanding: usize) -> usize {
         match self {
@@ -163,6 +174,10 @@ impl Generator {
                 total.lost += lost as u64;
                 outstanding -= lost;
             }
+            let elapsed = start.elapsed();
+            if let Some(left) = pace.until_next(elapsed, asked) {
+                endpoint::wait([&mut self.consumer, &mut self.producer], left.min(time.saturating_sub(elapsed)))?;
+            }
         }
     }
 
@@ -240,5 +255,9 @@ mod tests {
         assert_eq!(Pace::PerSecond(1000.0).due(second / 2, 498, 0), 2);
         assert_eq!(Pace::PerSecond(1000.0).due(second, 1000, 7), 0);
         assert_eq!(Pace::PerSecond(1e9).due(second, 0, OUTSTANDING_MAX), 0);
+        assert_eq!(Pace::Window(64).until_next(second, 1000), None);
+        assert_eq!(Pace::PerSecond(1000.0).until_next(second, 1000), Some(second / 1000));
+        assert_eq!(Pace::PerSecond(1000.0).until_next(second, 500), Some(Duration::ZERO));
+        assert_eq!(Pace::PerSecond(f64::MIN_POSITIVE).until_next(second, 0), Some(Duration::MAX - second));
     }
 }

@@ -1,5 +1,6 @@
 //! The generator's ends of two interfaces in shared memory, and the reflector between them.
 
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use byname_face::mac_address::MacAddress;
 use byname_face::memif::connection::{Connection, Listener};
 use byname_face::memif::rings::{Pushed, Rings};
 use byname_face::memif::{Framing, MemifConfig, Role};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Number of frames taken from a ring at once.
 const BURST: usize = 64;
@@ -85,6 +87,25 @@ impl MemifEnd {
         self.rings().send();
     }
 
+    /// Asks for an interrupt when frames come. Returns its descriptor. `None`: frames have come already.
+    pub(super) fn ask_wake_up(&self) -> Option<BorrowedFd<'_>> {
+        let rings = self.connection.rings_ref()?;
+        rings.ask_interrupts();
+        (!rings.has_input()).then(|| rings.interrupt().as_fd())
+    }
+
+    /// Wants no more interrupts, and forgets those that came.
+    pub(super) fn wake_up(&mut self) -> anyhow::Result<()> {
+        let rings = self.rings();
+        rings.stop_interrupts();
+        let mut interrupt = [PollFd::new(rings.interrupt(), PollFlags::IN)];
+        if poll(&mut interrupt, Some(&Timespec::default()))? > 0 {
+            // Does not block: it is readable, and nobody else reads it.
+            rustix::io::read(rings.interrupt(), &mut [0; 8])?;
+        }
+        Ok(())
+    }
+
     /// Calls `each` for every frame that has arrived. Returns the number of frames.
     pub fn receive(&mut self, each: &mut dyn FnMut(&[u8])) -> anyhow::Result<usize> {
         let (mut frames, framing) = (0, self.framing);
@@ -142,4 +163,24 @@ fn reflect(from: &mut MemifEnd, to: &mut MemifEnd) -> anyhow::Result<()> {
     })?;
     to.flush();
     pushed
+}
+
+/// Two ends of one interface.
+#[cfg(test)]
+pub(super) fn pair() -> anyhow::Result<(MemifEnd, MemifEnd)> {
+    let folder = tempfile::tempdir()?;
+    let socket = folder.path().join("socket");
+    let listener = Listener::bind(&socket)?;
+    std::thread::scope(|scope| {
+        let serving = scope.spawn(|| {
+            loop {
+                if let Some(connection) = listener.accept(MemifConfig::new("", Role::Server).terms())? {
+                    return MemifEnd::agree(connection, Framing::Packets);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let near = MemifEnd::connect(&socket.display().to_string(), Framing::Packets)?;
+        Ok((near, serving.join().expect("the server does not panic")?))
+    })
 }

@@ -88,6 +88,8 @@ fn a_client_that_does_not_read_hinders_nobody() {
     router.route("/a", next_created(&router).id);
     let stopper = producer.try_clone().unwrap();
     let producing = std::thread::spawn(move || produce_on(producer));
+    // Its output may stand still as soon as it asks.
+    let start = Instant::now();
     let mut deaf = UnixStream::connect(&path).unwrap();
     let deaf_face = next_created(&router).id;
     let asking = std::thread::spawn(move || {
@@ -97,7 +99,6 @@ fn a_client_that_does_not_read_hinders_nobody() {
     let mut client = UnixStream::connect(&path).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let mut elements = Elements::new(client.try_clone().unwrap());
-    let start = Instant::now();
     let mut n = 0;
     while router.running.handle.face(deaf_face).is_some() {
         client.write_all(&interest(&format!("/a/{n}"), n)).unwrap();

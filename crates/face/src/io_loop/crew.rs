@@ -107,7 +107,7 @@ impl Crew {
         let mut busy = false;
         loop {
             self.adopt(&mut adopted);
-            let was_busy = std::mem::replace(&mut busy, step_first(own, !adopted.is_empty()));
+            let was_busy = std::mem::replace(&mut busy, own.step());
             own.work_time.begin_round(own.now, was_busy);
             if own.has_ended() {
                 break;
@@ -277,17 +277,6 @@ impl Crew {
     fn make_seen(&self, io_loop: &mut IoLoop) {
         io_loop.seat.take_given(|thread| self.berths[thread].waker.wake());
     }
-}
-
-/// Runs a round of the first thread's own loop. If others have been adopted, whose packets would wait for it, does so only
-/// if there may be something to do.
-fn step_first(own: &mut IoLoop, has_adopted: bool) -> bool {
-    let is_ready = std::mem::take(&mut own.is_ready);
-    if !has_adopted || is_ready || own.needs_round() {
-        return own.step();
-    }
-    own.now = own.clock.now();
-    false
 }
 
 /// How a thread's work came to an end.

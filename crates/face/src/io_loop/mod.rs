@@ -325,8 +325,6 @@ struct IoLoop {
     pulse: Pulse,
     /// Number of the memory node of this thread's processor.
     node: Option<u32>,
-    /// Whether the last poll told a port something.
-    is_ready: bool,
     /// In the first loop: threads that rest, and whose descriptors are ready.
     nested_ready: Vec<usize>,
     pause: Pause,
@@ -388,7 +386,6 @@ impl IoLoop {
             work_time: WorkTime::default(),
             handled: Lately::default(),
             node: None,
-            is_ready: false,
             nested_ready: Vec::new(),
             pause: Pause::default(),
             pause_until: Ticks(0),
@@ -498,7 +495,6 @@ impl IoLoop {
                 self.nested_ready.push(number);
                 continue;
             }
-            self.is_ready = true;
             let (port, key) = split_token(event.token());
             let readiness = Readiness::of(event);
             self.with_port(Doing::Readiness, port, |port, cx| port.ready(cx, key, readiness));

@@ -50,6 +50,16 @@ impl MemifEnd {
         }
     }
 
+    /// Waits for somebody who connects.
+    fn accept(listener: &Listener) -> anyhow::Result<Self> {
+        loop {
+            if let Some(connection) = listener.accept(MemifConfig::new("", Role::Server).terms())? {
+                return MemifEnd::agree(connection, Framing::Packets);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     fn agree(mut connection: Connection, framing: Framing) -> anyhow::Result<Self> {
         let deadline = Instant::now() + PATIENCE;
         while connection.rings().is_none() {
@@ -136,14 +146,7 @@ pub fn start_reflector() -> anyhow::Result<()> {
         core_affinity::set_for_current(core_affinity::CoreId { id: 0 });
         let mut ends = Vec::new();
         for listener in listeners {
-            let listener = listener?;
-            let connection = loop {
-                if let Some(connection) = listener.accept(MemifConfig::new("", Role::Server).terms())? {
-                    break connection;
-                }
-                std::thread::sleep(Duration::from_millis(1));
-            };
-            ends.push(MemifEnd::agree(connection, Framing::Packets)?);
+            ends.push(MemifEnd::accept(&listener?)?);
         }
         let [consumer, producer] = &mut ends[..] else { bail!("there are two sockets") };
         loop {
@@ -172,14 +175,7 @@ pub(super) fn pair() -> anyhow::Result<(MemifEnd, MemifEnd)> {
     let socket = folder.path().join("socket");
     let listener = Listener::bind(&socket)?;
     std::thread::scope(|scope| {
-        let serving = scope.spawn(|| {
-            loop {
-                if let Some(connection) = listener.accept(MemifConfig::new("", Role::Server).terms())? {
-                    return MemifEnd::agree(connection, Framing::Packets);
-                }
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        });
+        let serving = scope.spawn(|| MemifEnd::accept(&listener));
         let near = MemifEnd::connect(&socket.display().to_string(), Framing::Packets)?;
         Ok((near, serving.join().expect("the server does not panic")?))
     })

@@ -61,8 +61,18 @@ struct Found {
     totals: Totals,
 }
 
-/// Packets, and Data that came to consumers, per second of timed work. Threads are added up.
-#[derive(Clone, Copy, Default)]
+/// What one thread did in its timed work.
+struct Done {
+    packets: u64,
+    /// Data packets that came to its consumers.
+    arrived: u64,
+    time: Duration,
+    /// Times of turns, in nanoseconds.
+    turns: Histogram<u64>,
+}
+
+/// Packets of all threads, and Data that came to consumers, per second of the timed work of the busiest thread.
+#[derive(Clone, Copy)]
 struct Rate {
     packets: f64,
     exchanges: f64,
@@ -235,11 +245,11 @@ impl<'a> Run<'a> {
         spinner.set_message("forwarding");
         let mut subjects: Vec<_> = planes.iter_mut().zip(&options.compare).collect();
         let passed = warm_in_turn(&mut subjects, &options.measuring, |(plane, variant), duration| {
-            let mut forward = || plane.run(|traffic, lockstep| rate(traffic, lockstep, options.mix, duration));
-            let found = forward();
+            let mut pass = || plane.run(|traffic, lockstep| forward(traffic, lockstep, options.mix, duration));
+            let found = pass();
             let writer = updates[number_of(options, fibs, variant)].as_mut().zip(options.fib_updates_per_s);
-            let beside = writer.map(|(updates, per_s)| updates.beside(per_s, options.measuring.threads, forward));
-            (found, beside.as_deref().map(sum))
+            let beside = writer.map(|(updates, per_s)| updates.beside(per_s, options.measuring.threads, pass));
+            (found, beside.as_deref().map(rate_of))
         });
         for updates in updates.iter().flatten() {
             ensure!(updates.refused() == 0, "the FIB refused {} updates", updates.refused());
@@ -248,9 +258,9 @@ impl<'a> Run<'a> {
         let found = planes.into_iter().zip(passed).zip(&options.compare).map(|((mut plane, passed), variant)| {
             let (mut rates, mut beside, mut turns) = (Vec::new(), Vec::new(), no_turns());
             for (found, found_beside) in passed {
-                rates.push(sum(&found));
+                rates.push(rate_of(&found));
                 beside.extend(found_beside);
-                found.into_iter().for_each(|(_, more)| turns.add(more).expect("equal bounds"));
+                found.into_iter().for_each(|done| turns.add(done.turns).expect("equal bounds"));
             }
             let written = updates[number_of(options, fibs, variant)].as_ref().map(Updates::written);
             let (staged, stages) = stages(&mut plane, options.mix, step);
@@ -351,28 +361,25 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Sums up the rates of threads.
-fn sum(found: &[(Rate, Histogram<u64>)]) -> Rate {
-    found.iter().fold(Rate::default(), |sum, (rate, _)| Rate {
-        packets: sum.packets + rate.packets,
-        exchanges: sum.exchanges + rate.exchanges,
-    })
+/// The rate of all threads together.
+fn rate_of(threads: &[Done]) -> Rate {
+    let longest = threads.iter().map(|done| done.time).max().unwrap_or_default();
+    let per_s = |count: fn(&Done) -> u64| threads.iter().map(count).sum::<u64>() as f64 / longest.as_secs_f64();
+    Rate { packets: per_s(|done| done.packets), exchanges: per_s(|done| done.arrived) }
 }
 
-/// Measures the timed packets of one thread. Returns their rate, and the times of turns.
-fn rate(traffic: &mut Traffic<'_>, lockstep: &Lockstep, mix: Mix, duration: Duration) -> (Rate, Histogram<u64>) {
-    let mut turns = no_turns();
+/// Lets one thread pass packets for so long.
+fn forward(traffic: &mut Traffic<'_>, lockstep: &Lockstep, mix: Mix, duration: Duration) -> Done {
+    let mut done = Done { packets: 0, arrived: 0, time: Duration::ZERO, turns: no_turns() };
     let start = Instant::now();
-    let (mut packets, mut arrived, mut time) = (0, 0, Duration::ZERO);
     while start.elapsed() < duration && !lockstep.is_stopped() {
         let turn = traffic.turn(mix);
-        turns.saturating_record(turn.time.as_nanos() as u64 * TURN / turn.packets.max(1));
-        packets += turn.packets;
-        arrived += turn.arrived;
-        time += turn.time;
+        done.turns.saturating_record(turn.time.as_nanos() as u64 * TURN / turn.packets.max(1));
+        done.packets += turn.packets;
+        done.arrived += turn.arrived;
+        done.time += turn.time;
     }
-    let per_s = |count: u64| count as f64 / time.as_secs_f64();
-    (Rate { packets: per_s(packets), exchanges: per_s(arrived) }, turns)
+    done
 }
 
 fn no_turns() -> Histogram<u64> {

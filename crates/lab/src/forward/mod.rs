@@ -9,9 +9,10 @@
 //! With several threads, each has its own consumers and its own producer, and the threads are connected as in the
 //! router (`byname_forward::seat`). The rules lead to the producers of all threads. So the home of a name, the thread that
 //! receives its Interest, and the owner of the producer's face are independent of each other. With the word `first-come`, a
-//! name is at home where it is first asked for. Threads stay together within a turn of packets (`lockstep`): more would not
-//! fit into the rings. The loop of a thread never sleeps. A thread that waits forwards what others give it. Its wait counts
-//! as far as the other thread needs more time for what is timed.
+//! name is at home where it is first asked for. The loop of a thread never sleeps. No thread is ahead of another by more
+//! turns of packets than there are other threads (`lockstep`): more would not fit into the rings. Until then it waits, and
+//! forwards what others give it. Only the forwarding is timed, since no thread of the router waits for another. A rate is
+//! all packets by the timed work of the thread that worked longest.
 //!
 //! A data plane with the word `lent` does as the router does with UDP: a thread sends on the faces of all threads by
 //! itself, and the answer to an Interest comes to the thread that has sent it. Consumers of other threads learn of their

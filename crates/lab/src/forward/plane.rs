@@ -98,7 +98,8 @@ impl<'a> Plane<'a> {
             Ok::<_, NoMemory>(worker)
         };
         let seats = Workers::make(dispatcher, ring_packets, true, make)?.seats()?;
-        let lockstep = Arc::new(Lockstep::new(threads));
+        // A turn's packets are dealt out to the rings of all threads. So with more threads, more turns fit into a ring.
+        let lockstep = Arc::new(Lockstep::new(threads, threads as u64 - 1));
         let traffic = |(seat, post)| Traffic::new(options, packets, seat, post, Arc::clone(&lockstep), variant.burst);
         let traffic = seats.into_iter().zip(Post::of_threads(threads)).map(traffic).collect::<anyhow::Result<_>>()?;
         let mut plane = Plane { traffic, lockstep, repeats: options.zipf.is_some() };

@@ -71,7 +71,7 @@ pub struct Traffic<'a> {
     borrowed: FaceMap<()>,
     post: Post,
     lockstep: Arc<Lockstep>,
-    /// Time of all that was timed since the threads began together.
+    /// Time of all that was timed.
     clock: Duration,
     burst: u64,
     consumers: Consumers,
@@ -150,30 +150,28 @@ impl<'a> Traffic<'a> {
         turn
     }
 
-    /// Passes Interests and Data together. A thread that is ahead of another by more turns than there are other threads
-    /// waits, and forwards what others give it.
+    /// Passes Interests and Data together. A thread that is too far ahead of another waits, and forwards what others give
+    /// it.
     fn mixed_phase(&mut self) -> Turn {
         let asks = TURN / 2;
         let packets = self.write(asks, self.due(asks));
         self.in_step(packets, |traffic| traffic.pass(packets))
     }
 
-    /// Does `work`, which passes `packets` packets, once no other thread is behind by more turns than there are other
-    /// threads.
+    /// Does `work`, which passes `packets` packets, once no other thread is too far behind.
     fn in_step(&mut self, packets: u64, work: impl FnOnce(&mut Self)) -> Turn {
-        let (lockstep, thread) = (Arc::clone(&self.lockstep), self.seat.number());
-        // A turn's packets are dealt out to the rings of all threads. So with more threads, more turns fit into a ring.
-        let others = lockstep.completed(thread).saturating_sub(self.seat.threads() as u64 - 1);
+        let thread = self.seat.number();
+        let needed = self.lockstep.needed(thread);
         let turn = self.timed(packets, |traffic| {
-            traffic.wait_for(others);
+            traffic.wait_for(needed);
             traffic.clocked(work);
         });
-        lockstep.complete(thread, self.clock);
+        self.lockstep.complete(thread);
         turn
     }
 
-    /// Forwards what others give this thread until all have completed this step. Only what is forwarded counts, and the
-    /// time by which another thread's clock is ahead.
+    /// Forwards what others give this thread until all have completed so many steps. Only what is forwarded is timed: in
+    /// the router, no thread waits for another.
     fn wait_for(&mut self, step: u64) {
         let lockstep = Arc::clone(&self.lockstep);
         while lockstep.must_wait(step) {
@@ -181,7 +179,6 @@ impl<'a> Traffic<'a> {
                 self.clocked(|traffic| traffic.round(0));
             }
         }
-        self.clock = self.clock.max(lockstep.clock_at(step));
     }
 
     /// Passes so many Interests, in step with the other threads.
@@ -221,7 +218,7 @@ impl<'a> Traffic<'a> {
         }
         for _ in 0..2 {
             self.clocked(Traffic::empty_rings);
-            let completed = self.lockstep.complete(self.seat.number(), self.clock);
+            let completed = self.lockstep.complete(self.seat.number());
             self.wait_for(completed);
         }
         self.clocked(Traffic::empty_rings);
@@ -356,9 +353,6 @@ impl<'a> Traffic<'a> {
 
     /// Does `work`, which passes `packets` packets and advances the clock.
     fn timed(&mut self, packets: u64, work: impl FnOnce(&mut Self)) -> Turn {
-        if self.lockstep.completed(self.seat.number()) == 0 {
-            self.clock = Duration::ZERO;
-        }
         let (before, clock) = (self.stages(), self.clock);
         if let Some(watch) = self.watch {
             self.clocked(|traffic| drop(traffic.seat.worker.take_events(watch, EVENTS_PER_TURN)));

@@ -92,6 +92,9 @@ pub fn measure(options: &Options, progress: Progress) -> anyhow::Result<Vec<Reco
         ensure!((0.0..=4.0).contains(&exponent), "exponents go from 0 to 4 (--zipf)");
         ensure!(options.mix == Mix::Both, "a content store answers popular names at once: --mix both only (--zipf)");
     }
+    if options.compare.iter().any(|variant| variant.one_thread) {
+        ensure!(options.fib_updates_per_s.is_none(), "a data plane with `one-thread` is measured without updates");
+    }
     let run = Run::open(options, progress)?;
     let packets = run.packets()?;
     let mut fibs = run.fibs()?;
@@ -116,6 +119,25 @@ fn fib_of<'a>(options: &Options, fibs: &'a [Fib], variant: &Variant) -> &'a Fib 
 fn number_of(options: &Options, fibs: &[Fib], variant: &Variant) -> usize {
     let is_its = |fib: &Fib| fib.engine.name == variant.engine && fib.tuning == tuning(options, fib.engine, variant);
     fibs.iter().position(is_its).expect("each variant's FIB was built")
+}
+
+/// The options of one data plane.
+fn options_of(options: &Options, variant: &Variant) -> Options {
+    let mut options = options.clone();
+    if variant.one_thread {
+        options.measuring.threads = 1;
+    }
+    options
+}
+
+/// Tables with rules that lead to the producers of so many threads.
+fn tables_over(fib: Arc<dyn PrefixFib>, threads: usize) -> Arc<Tables> {
+    let tables = Arc::new(Tables::new(fib));
+    for group in 0..workload::GROUPS {
+        let nexthops = [Nexthop { face: producer(group as usize % threads, threads), cost: 0 }].into();
+        tables.set_group(EntryId(group), Some(NexthopGroup { nexthops }));
+    }
+    tables
 }
 
 /// Makes a key of the chosen hash function.
@@ -211,12 +233,7 @@ impl<'a> Run<'a> {
         let fib = built.fib.clone();
         let lines = prefix::count_lines(&self.names, &self.key, &*fib);
         let machine = self.machine(engine, &*fib)?;
-        let tables = Arc::new(Tables::new(fib));
-        for group in 0..workload::GROUPS {
-            let threads = self.options.measuring.threads;
-            let nexthops = [Nexthop { face: producer(group as usize % threads, threads), cost: 0 }].into();
-            tables.set_group(EntryId(group), Some(NexthopGroup { nexthops }));
-        }
+        let tables = tables_over(fib, self.options.measuring.threads);
         Ok(Fib { engine, tuning, built, tables, lines, machine })
     }
 
@@ -239,8 +256,12 @@ impl<'a> Run<'a> {
         let spinner = self.progress.spinner("filling PITs");
         let mut planes: Vec<Plane<'_>> = Vec::new();
         for variant in &options.compare {
-            let tables = &fib_of(options, fibs, variant).tables;
-            planes.push(Plane::new(options, variant, self.key, tables, packets, TURN)?);
+            let fib = fib_of(options, fibs, variant);
+            let tables = match variant.one_thread {
+                true => tables_over(fib.built.fib.clone(), 1),
+                false => Arc::clone(&fib.tables),
+            };
+            planes.push(Plane::new(&options_of(options, variant), variant, self.key, &tables, packets, TURN)?);
         }
         spinner.set_message("forwarding");
         let mut subjects: Vec<_> = planes.iter_mut().zip(&options.compare).collect();
@@ -272,7 +293,7 @@ impl<'a> Run<'a> {
     }
 
     fn record(&self, variant: &Variant, fib: &Fib, packets: &Packets, found: &Found) -> Record {
-        let options = self.options;
+        let options = &options_of(self.options, variant);
         let of = |rates: &[Rate], of: fn(&Rate) -> f64| rates.iter().map(of).collect::<Vec<_>>();
         let (rates, beside_rates) = (of(&found.rates, |rate| rate.packets), of(&found.beside, |rate| rate.packets));
         let rate = Spread::of(&rates);
@@ -291,6 +312,8 @@ impl<'a> Run<'a> {
             Mix::Data => 0.0,
         };
         let several = options.measuring.threads > 1;
+        // The machine's own rate is that of all threads.
+        let lines = fib.lines.filter(|_| options.measuring.threads == self.options.measuring.threads);
         Record {
             engine: variant.engine.clone(),
             prefetch: variant.prefetch,
@@ -344,7 +367,7 @@ impl<'a> Run<'a> {
             home_share: totals.home_share,
             cs_hits: totals.cs_hits,
             spread: totals.spread,
-            shared_pit: (options.measuring.threads > 1).then_some(variant.shared_pit),
+            shared_pit: several.then_some(variant.shared_pit),
             lent: several.then_some(variant.lent),
             first_come: several.then_some(variant.first_come),
             joined: totals.joined,
@@ -356,7 +379,7 @@ impl<'a> Run<'a> {
             wrong: totals.wrong,
             machine_lines_per_s: fib.machine.lines_per_s,
             machine_bytes: fib.machine.bytes,
-            of_limit: fib.lines.map(|lines| packets_per_s * interests * lines / fib.machine.lines_per_s),
+            of_limit: lines.map(|lines| packets_per_s * interests * lines / fib.machine.lines_per_s),
         }
     }
 }

@@ -18,6 +18,9 @@
 //! itself, and the answer to an Interest comes to the thread that has sent it. Consumers of other threads learn of their
 //! Data in time that is not measured (`post`), since they are not in the router.
 //!
+//! A data plane with the word `one-thread` has one thread, and takes turns with those of several: memory may be faster or
+//! slower from one minute to the next.
+//!
 //! With `--zipf`, the names' popularity follows Zipf's law. Consumers ask for the prepared names again and again, and
 //! producers answer in their next turn. So content stores, the store of hot names and pending entries answer Interests,
 //! too. An exchange is an Interest whose Data came to its consumer.
@@ -81,24 +84,28 @@ impl Measurement for Options {
 
 fn print(records: &[Record]) {
     let Some(first) = records.first() else { return };
+    let threads = records.iter().map(|record| record.threads).max().unwrap_or_default();
+    let alone = records.iter().find(|record| record.threads == 1 && threads > 1);
     println!(
-        "{} rules ({}), {} pending Interests, {} cached Data; {} threads",
-        first.fib, first.workload, first.pit, first.cs, first.threads
+        "{} rules ({}), {} pending Interests, {} cached Data; {threads} threads",
+        first.fib, first.workload, first.pit, first.cs
     );
     println!("Interests of {:.0} bytes, Data of {:.0}", first.interest_bytes, first.data_bytes);
     let head = |record: &Record| {
         let shared_pit = record.shared_pit == Some(true);
         let lent = record.lent == Some(true);
         let first_come = record.first_come == Some(true);
-        let Record { prefetch, burst, .. } = *record;
-        Variant { engine: record.engine.clone(), prefetch, burst, shared_pit, lent, first_come, look: record.look }
-            .to_string()
+        let one_thread = record.threads < threads;
+        let Record { prefetch, burst, look, .. } = *record;
+        let engine = record.engine.clone();
+        Variant { engine, prefetch, burst, shared_pit, lent, first_come, one_thread, look }.to_string()
     };
     let mut table = Columns::new(records, head);
     let millions = |rate: f64| format!("{:.3}", rate / 1e6);
     let percent = |share: f64| format!("{:.1}", share * 100.0);
     table.rates("packets, M/s", millions);
     table.known("exchanges, M/s", |r| r.exchanges_per_s.map(millions));
+    table.known("  times one thread", |r| alone.map(|alone| format!("{:.2}", r.packets_per_s / alone.packets_per_s)));
     table.row("time a packet, ns", |r| format!("{:.0}", r.ns_per_packet));
     table.row("  median turn", |r| format!("{:.0}", r.turn_ns_per_packet));
     table.row("  p99 turn", |r| format!("{:.0}", r.turn_ns_per_packet_p99));

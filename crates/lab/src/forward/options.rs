@@ -36,8 +36,9 @@ pub struct Options {
     /// Data planes to measure in turn, each an engine of the FIB, a prefetch schedule (naive, none, cascade or all) and
     /// the number of packets in a burst. With a fourth word, `shared-pit`, threads also share PIT entries of hot names;
     /// this needs --heavy-hitters. With `lent`, each thread sends on the faces of all threads, and receives the answers to
-    /// its own Interests, as with UDP. With `first-come`, a name is at home on the thread that is first asked for it. With `traced`, somebody reads a trace of 1 % of the packets; with `counted`, somebody
-    /// asks for the most popular prefixes.
+    /// its own Interests, as with UDP. With `first-come`, a name is at home on the thread that is first asked for it. With
+    /// `one-thread`, there is one thread, whatever --threads says. With `traced`, somebody reads a trace of 1 % of the
+    /// packets; with `counted`, somebody asks for the most popular prefixes.
     #[arg(long, value_name = "ENGINE/PREFETCH/BURST,...", value_delimiter = ',', default_value = "compact/all/64")]
     pub compare: Vec<Variant>,
     /// Updates of the FIB per second, by a writer on its own core; each data plane is measured with and without updates

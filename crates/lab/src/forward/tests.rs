@@ -263,6 +263,23 @@ fn threads_of_the_machine_forward_all_packets_of_every_mix() {
 }
 
 #[test]
+fn one_thread_takes_turns_with_several() {
+    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
+        return;
+    }
+    let words = "--threads 2 --compare compact/all/64/lent,compact/all/64/one-thread";
+    for words in [words.to_owned(), format!("{words} --zipf 0.8")] {
+        let records = tiny(&words).expect("tiny tables fit");
+        assert_eq!(records.iter().map(|record| record.threads).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(records.iter().map(|record| record.lent).collect::<Vec<_>>(), [Some(true), None]);
+        assert_eq!(records.iter().map(|record| record.of_limit.is_some()).collect::<Vec<_>>(), [true, false]);
+        let alone = &records[1];
+        assert_eq!((alone.home_share, alone.lost, alone.wrong, alone.ring_packets), (1.0, 0, 0, None), "{alone:?}");
+        assert!(alone.packets_per_s > 0.0 && alone.checked > 3000, "{alone:?}");
+    }
+}
+
+#[test]
 fn updates_become_visible_while_packets_pass() {
     let records = tiny("--compare compact/all/64,longest_first/all/64 --fib-updates-per-s 5000");
     for record in records.expect("tiny tables fit") {
@@ -287,6 +304,7 @@ fn the_form_of_the_documentation_parses() {
         shared_pit: false,
         lent: false,
         first_come: false,
+        one_thread: false,
         look: None,
     };
     assert_eq!(options.compare[1], naive);
@@ -297,6 +315,7 @@ fn the_form_of_the_documentation_parses() {
 fn what_cannot_be_done_is_refused() {
     for (words, hint) in [
         ("--compare compact/all/65", "1 to 64"),
+        ("--compare compact/all/64/one-thread --fib-updates-per-s 5000", "without updates"),
         ("--compare compact/sometimes", "sometimes"),
         ("--compare compact/all/64/1", "compact/all/64"),
         ("--compare abacus", "no engine 'abacus'"),

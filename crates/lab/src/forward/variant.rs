@@ -1,5 +1,5 @@
-//! Data planes to compare: an engine, a prefetch schedule, the number of packets in a burst, whether threads share PIT
-//! entries, and whether somebody looks.
+//! Data planes to compare: an engine, a prefetch schedule, the number of packets in a burst, what threads share, and whether
+//! somebody looks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,6 +19,9 @@ const LENT: &str = "lent";
 
 /// The word for a data plane in which a name is at home where it is first asked for.
 const FIRST_COME: &str = "first-come";
+
+/// The word for a data plane of one thread, beside others of several.
+const ONE_THREAD: &str = "one-thread";
 
 /// What somebody looks at while packets are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -88,6 +91,8 @@ pub struct Variant {
     pub lent: bool,
     /// Whether a name is at home where it is first asked for, and not where a hash of it says.
     pub first_come: bool,
+    /// Whether it has one thread, however many the others have.
+    pub one_thread: bool,
     /// What somebody looks at, if anybody does.
     pub look: Option<Look>,
 }
@@ -100,22 +105,23 @@ impl FromStr for Variant {
         let engine = words.next().unwrap_or_default().to_owned();
         let prefetch = words.next().map_or(Ok(Schedule::All), |word| Schedule::from_str(word, false))?;
         let burst = words.next().map_or(Ok(BURST_MAX), burst)?;
-        let (mut shared_pit, mut lent, mut first_come, mut look) = (false, false, false, None);
+        let (mut shared_pit, mut lent, mut first_come, mut one_thread, mut look) = (false, false, false, false, None);
         for word in words {
             match [Look::Traced, Look::Counted].into_iter().find(|look| look.word() == word) {
                 Some(wanted) => look = Some(wanted),
                 None if word == SHARED_PIT => shared_pit = true,
                 None if word == LENT => lent = true,
                 None if word == FIRST_COME => first_come = true,
+                None if word == ONE_THREAD => one_thread = true,
                 None => {
                     return Err(format!(
-                        "an engine, a schedule, a burst, and perhaps {SHARED_PIT}, {LENT}, {FIRST_COME}, traced or counted: compact/all/64"
+                        "an engine, a schedule, a burst, and perhaps {SHARED_PIT}, {LENT}, {FIRST_COME}, {ONE_THREAD}, traced or counted: compact/all/64"
                     ));
                 }
             }
         }
         let burst = if prefetch == Schedule::Naive { 1 } else { burst };
-        Ok(Variant { engine, prefetch, burst, shared_pit, lent, first_come, look })
+        Ok(Variant { engine, prefetch, burst, shared_pit, lent, first_come, one_thread, look })
     }
 }
 
@@ -132,6 +138,9 @@ impl fmt::Display for Variant {
         }
         if self.first_come {
             write!(f, "/{FIRST_COME}")?;
+        }
+        if self.one_thread {
+            write!(f, "/{ONE_THREAD}")?;
         }
         self.look.map_or(Ok(()), |look| write!(f, "/{}", look.word()))
     }

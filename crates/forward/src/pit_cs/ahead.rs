@@ -31,8 +31,7 @@ impl PitCs {
     /// Prefetches a free slot and its links, and returns the slot. An Interest will take it soon. It was last used a
     /// burst ago or longer, and otherwise stores would wait for its lines one after the other.
     pub fn prefetch_free(&self) -> Option<SlotId> {
-        let later = self.free.len().checked_sub(1 + FREE_AHEAD).filter(|_| self.prefetch.is_on())?;
-        let slot = self.free[later];
+        let slot = self.free.after(FREE_AHEAD).filter(|_| self.prefetch.is_on())?;
         self.prefetch_slot(slot);
         Some(slot)
     }

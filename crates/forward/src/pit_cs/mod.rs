@@ -12,6 +12,7 @@ mod ahead;
 mod content_store;
 mod cs_policy;
 mod entry;
+mod free;
 mod index;
 mod limits;
 mod list;
@@ -39,6 +40,7 @@ use crate::settings::{CsPolicy, Prefetch, WorkerConfig, packets_to_expect};
 use crate::ticks::Ticks;
 use crate::whereabouts::SourceId;
 use ahead::Ahead;
+use free::FreeSlots;
 use index::Index;
 use list::Links;
 use prefix_index::PrefixIndex;
@@ -80,7 +82,7 @@ pub struct PitCs {
     /// Hashes full names, which no packet carries.
     key: NameHashKey,
     slots: Vec<Slot>,
-    free: Vec<SlotId>,
+    free: FreeSlots,
     index: Index,
     links: Links,
     shares: Shares,
@@ -130,7 +132,7 @@ impl PitCs {
         Ok(PitCs {
             key,
             slots: memory::with_large_pages(entries.min(SLOTS_AHEAD_MAX))?,
-            free: Vec::new(),
+            free: FreeSlots::default(),
             index: Index::new(entries)?,
             links: Links::default(),
             shares: Shares::default(),

@@ -5,6 +5,7 @@
 
 use byname_wire::{NameView, PrefixHashes};
 
+use super::free::FreeSlots;
 use super::prefix_index::NodeId;
 use super::{CsEntry, Kind, PitCs, PitEntry, Slot, SlotId};
 use crate::dispatch::Place;
@@ -56,7 +57,7 @@ impl PitCs {
         debug_assert!(self.slots.is_empty());
         self.links.make_room(entries);
         self.slots.resize_with(entries, Slot::default);
-        self.free = (0..entries as SlotId).rev().collect();
+        self.free = FreeSlots::below(entries);
     }
 
     /// Takes the place of a table whose entries will come.

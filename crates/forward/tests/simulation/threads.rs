@@ -812,7 +812,7 @@ fn no_answer_is_lost_or_doubled_while_threads_share_pit_entries() {
 }
 
 fn exchange_all(shares_pit: bool) {
-    let exchanges = std::env::var("BYNAME_TEST_EXCHANGES").map_or(480_000, |n| n.parse().expect("a number"));
+    let exchanges = std::env::var("BYNAME_TEST_EXCHANGES").map_or(960_000, |n| n.parse().expect("a number"));
     for (seed, case) in (1..).zip(CASES) {
         let mut run = Run::beside_one_thread(seed, case, shares_pit);
         while run.exchanges < exchanges / CASES.len() as u64 {

@@ -172,9 +172,9 @@ impl<'a> Traffic<'a> {
 
     /// Forwards what others give this thread until all have completed so many steps. Only what is forwarded is timed: in
     /// the router, no thread waits for another.
-    fn wait_for(&mut self, step: u64) {
+    fn wait_for(&mut self, steps: u64) {
         let lockstep = Arc::clone(&self.lockstep);
-        while lockstep.must_wait(step) {
+        while lockstep.must_wait(steps) {
             if self.seat.has_input() {
                 self.clocked(|traffic| traffic.round(0));
             }

@@ -3,15 +3,9 @@
 //! A thread that hands a packet over has its cache line, and the other thread needs it: each line crosses between two
 //! processors. So a [`Parcel`] is one line, and a [`Departure`] is no more. A packet's rare link fields, and long PIT
 //! tokens, travel in a box.
-//!
-//! If the thread that received a packet has hashed its name, the digests cross beside the parcel, as
-//! [`CarriedHashes`](byname_wire::name_hash::CarriedHashes). These are three lines more, and the other thread neither reads
-//! the name for its digests nor hashes it once more.
 
 use byname_wire::FaceId;
-use byname_wire::PrefixHashes;
 use byname_wire::interest::HopLimit;
-use byname_wire::name_hash::DepthSet;
 
 use crate::packet::{Copies, DataInfo, InterestInfo, NameRange, Parsed};
 use crate::packet_pool::Packet;
@@ -77,7 +71,7 @@ enum Kind {
     Data(Copies),
 }
 
-/// What the bits of [`Parcel::marks`] say: all but the last only of an Interest.
+/// What the bits of [`Parcel::marks`] say of an Interest.
 mod mark {
     pub const CAN_BE_PREFIX: u8 = 1;
     pub const MUST_BE_FRESH: u8 = 1 << 1;
@@ -86,8 +80,6 @@ mod mark {
     pub const HOP_LIMIT: u8 = 1 << 4;
     pub const HOT: u8 = 1 << 5;
     pub const SPREAD: u8 = 1 << 6;
-    /// The digests of the name are beside the parcel.
-    pub const HASHED: u8 = 1 << 7;
 }
 
 /// A packet on its way to a worker. It is parsed, unless it is addressed by tags or locator.
@@ -160,16 +152,6 @@ impl Parcel {
 
     fn is(&self, mark: u8) -> bool {
         self.marks & mark != 0
-    }
-
-    /// Whether the digests of its name cross beside it.
-    pub(crate) fn is_hashed(&self) -> bool {
-        self.is(mark::HASHED)
-    }
-
-    /// Notes that they do.
-    pub(crate) fn mark_hashed(&mut self) {
-        self.marks |= mark::HASHED;
     }
 
     /// Whether it is an Interest.
@@ -268,16 +250,6 @@ pub(crate) struct Handed<'a> {
     pub parsed: &'a Parsed,
     /// Whether it is an Interest that any worker may answer.
     pub is_spread: bool,
-    /// The digests of its name, if it was hashed.
-    pub hashed: Option<Hashed<'a>>,
-}
-
-/// The digests of a packet's name under the key of the worker that hands it over.
-#[derive(Clone, Copy)]
-pub(crate) struct Hashed<'a> {
-    pub hashes: &'a PrefixHashes,
-    /// Depths at which the digests are right, besides that of the whole name.
-    pub prefixes: DepthSet,
 }
 
 impl Handed<'_> {

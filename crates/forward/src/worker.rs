@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use byname_lookup::prefix::BURST_MAX;
-use byname_wire::name_hash::CarriedHashes;
 use byname_wire::{FaceId, Name, NameHashKey, NameRef};
 use rand::RngExt;
 
@@ -161,19 +160,18 @@ impl Worker {
     /// As [`Worker::poll_parcels`], for parcels that join the round of the last poll.
     pub(crate) fn poll_late_parcels(&mut self, now: Ticks, input: &mut Vec<Parcel>, output: &mut Vec<Outgoing>) {
         self.shard.begin(now, output);
-        self.handle_given(now, &mut input.drain(..), &mut [].iter(), output);
+        self.handle_given(now, &mut input.drain(..), output);
         self.shard.end();
     }
 
     /// As [`Worker::poll`], for one of several workers: handles the packets of `input` whose home is here, and `parcels`
-    /// from other threads, in common bursts. `hashes` has the digests of those parcels that are marked so, in their
-    /// order. Hands the other packets of `input` to `send` with the number of their
+    /// from other threads, in common bursts. Hands the other packets of `input` to `send` with the number of their
     /// worker, and further copies of Data with any number.
     pub(crate) fn poll_and_dispatch(
         &mut self,
         now: Ticks,
         dispatcher: &mut Dispatcher,
-        (parcels, hashes): (&mut Vec<Parcel>, &[CarriedHashes]),
+        parcels: &mut Vec<Parcel>,
         input: &mut Vec<Received>,
         mut send: impl FnMut(usize, Handed<'_>),
         output: &mut Vec<Outgoing>,
@@ -182,26 +180,20 @@ impl Worker {
         self.shard.begin(now, output);
         // They arrive while this thread's packets are sorted.
         parcels.iter().take(BURST_MAX).for_each(Parcel::prefetch);
-        let (mut parcels, mut hashes) = (parcels.drain(..), hashes.iter());
+        let mut parcels = parcels.drain(..);
         for burst in input.chunks_mut(BURST_MAX) {
             self.shard.sort_burst(now, burst, dispatcher, &mut send, output);
-            self.handle_together(now, burst, &mut parcels, &mut hashes, output);
+            self.handle_together(now, burst, &mut parcels, output);
         }
         input.clear();
-        self.handle_given(now, &mut parcels, &mut hashes, output);
+        self.handle_given(now, &mut parcels, output);
         self.shard.end();
     }
 
-    fn handle_given(
-        &mut self,
-        now: Ticks,
-        parcels: &mut std::vec::Drain<'_, Parcel>,
-        hashes: &mut std::slice::Iter<'_, CarriedHashes>,
-        output: &mut Vec<Outgoing>,
-    ) {
+    fn handle_given(&mut self, now: Ticks, parcels: &mut std::vec::Drain<'_, Parcel>, output: &mut Vec<Outgoing>) {
         while parcels.len() > 0 {
             self.shard.begin_burst();
-            self.handle_together(now, &mut [], parcels, hashes, output);
+            self.handle_together(now, &mut [], parcels, output);
         }
     }
 
@@ -211,11 +203,10 @@ impl Worker {
         now: Ticks,
         own: &mut [Received],
         parcels: &mut std::vec::Drain<'_, Parcel>,
-        hashes: &mut std::slice::Iter<'_, CarriedHashes>,
         output: &mut Vec<Outgoing>,
     ) {
         let before = parcels.len();
-        self.shard.stage_given(now, own, (parcels, hashes), output);
+        self.shard.stage_given(now, own, parcels, output);
         self.shard.stopwatch.lap(Stage::Parse, before - parcels.len());
         parcels.as_slice().iter().take(BURST_MAX).for_each(Parcel::prefetch);
         let mut given = std::mem::take(&mut self.shard.given);

@@ -2,10 +2,8 @@
 
 use byname_forward::crossing::{Departure, Parcel};
 use byname_forward::dispatch::claims_bytes;
-use byname_forward::seat::HASHES_MAX;
 use byname_forward::worker::TableMemory;
 use byname_forward::{LinkFields, Packet, hot};
-use byname_wire::name_hash::CarriedHashes;
 use bytesize::ByteSize;
 
 use super::{Config, Finding, MemifRole};
@@ -63,9 +61,7 @@ impl Config {
         let parcel = size_of::<Parcel>().max(size_of::<Departure>());
         // A thread that is alone has no rings.
         let rings = RINGS * threads * (threads - 1);
-        let of_packets = at_start("threads.ring_packets", self.threads.ring_packets, parcels, parcel * rings);
-        let of_hashes = at_start("", 0, HASHES_MAX * threads * (threads - 1), size_of::<CarriedHashes>());
-        needs.push(Need { memory: add(of_packets.memory, of_hashes.memory), ..of_packets });
+        needs.push(at_start("threads.ring_packets", self.threads.ring_packets, parcels, parcel * rings));
         if threads > 1 && self.threads.heavy_hitters {
             let (key, memory) = ("threads.count".to_owned(), hot::memory(threads));
             needs.push(Need { key, value: threads, memory, filled_by: FilledBy::Strangers });

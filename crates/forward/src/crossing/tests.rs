@@ -47,7 +47,7 @@ fn parcels_and_departures_lose_nothing() {
         let packet = || Packet::copy_from(&bytes);
 
         let mut received = Received { face: FaceId(round), fields: fields.clone(), packet: packet() };
-        let mut parcel = Parcel::from(Handed { received: &mut received, parsed: &parsed, is_spread, hashed: None });
+        let mut parcel = Parcel::from(Handed { received: &mut received, parsed: &parsed, is_spread });
         assert!(received.packet.is_empty());
         assert_eq!(parcel.is_spread(), is_spread && matches!(parsed, Parsed::Interest(_)));
         assert_eq!(parcel.is_further_copy(), parsed.is_further_copy());
@@ -74,12 +74,7 @@ fn parcels_and_departures_lose_nothing() {
 fn an_interest_that_nobody_answers_is_hot_and_goes_home() {
     let info = InterestInfo { is_hot: false, ..interest(&mut SmallRng::seed_from_u64(1)) };
     let mut received = Received { face: FaceId(1), fields: LinkFields::default(), packet: Packet::copy_from(b"i") };
-    let mut parcel = Parcel::from(Handed {
-        received: &mut received,
-        parsed: &Parsed::Interest(info),
-        is_spread: true,
-        hashed: None,
-    });
+    let mut parcel = Parcel::from(Handed { received: &mut received, parsed: &Parsed::Interest(info), is_spread: true });
     assert!(parcel.stray().is_some() && !parcel.is_spread());
     assert!(parcel.tell(|parsed| match parsed {
         Parsed::Interest(told) => assert!(told.is_hot && told.nonce == info.nonce),

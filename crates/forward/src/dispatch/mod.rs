@@ -37,7 +37,8 @@
 //! Differs from [So §2.4, §3.4] and [Yuan §3.4], where a thread of its own dispatches: here each thread has a
 //! [`Dispatcher`], and hands a packet to its own worker or to another thread. A dispatching thread would cost a core and
 //! two crossings for every packet. The names of a burst are hashed together, for their homes and for the tables of this
-//! thread. Digests of short names cross with their packets, so that another worker need not hash them once more.
+//! thread. Cost: another worker hashes the names that it is given once more. Handing the hashes over would cost 18 bytes
+//! per component through the caches of both.
 
 mod homes;
 mod loads;
@@ -262,7 +263,7 @@ impl Dispatcher {
                 let (names, depth, key) =
                     (std::slice::from_ref(&name), self.rule.deciding_depth(name), *self.rule.key());
                 let wanted = |_| DepthSet::of(depth);
-                PrefixHashes::fill_noted_burst_where(wanted, &key, names, std::slice::from_mut(hashes), 0..1);
+                PrefixHashes::fill_noted_burst_where(wanted, &key, names, std::slice::from_mut(hashes));
                 decided = self.sort_by_name(&NameView::from_filled(name, hashes), &key, &mut parsed);
                 if let Some(check) = decided.claim {
                     decided.worker = self.home_of_interest(check);
@@ -272,7 +273,7 @@ impl Dispatcher {
             Sorted::Gone => return,
         }
         let Decided { worker, spread, .. } = decided;
-        send(worker, Handed { received, parsed: &parsed, is_spread: spread.is_some(), hashed: None }.into());
+        send(worker, Handed { received, parsed: &parsed, is_spread: spread.is_some() }.into());
     }
 
     /// Hands a parsed packet to `send` if something else than its name says that its home is another worker. `send` also
@@ -293,7 +294,7 @@ impl Dispatcher {
         if worker == self.here {
             return Sorted::Here;
         }
-        send(worker, Handed { received, parsed, is_spread: false, hashed: None });
+        send(worker, Handed { received, parsed, is_spread: false });
         Sorted::Gone
     }
 
@@ -379,7 +380,7 @@ impl Dispatcher {
                 let (face, fields, packet) = (received.face, received.fields.clone(), received.packet.clone());
                 let (mut received, parsed) = (Received { face, fields, packet }, Parsed::Data(further));
                 self.gave(worker);
-                send(worker, Handed { received: &mut received, parsed: &parsed, is_spread: false, hashed: None });
+                send(worker, Handed { received: &mut received, parsed: &parsed, is_spread: false });
             }
         }
         Some(home)
@@ -426,7 +427,7 @@ impl Dispatcher {
         let hashes = std::slice::from_mut(&mut *self.hashes);
         PrefixHashes::fill_burst_to(components, self.rule.key(), names, hashes);
         let view = NameView::from_filled(name, &self.hashes);
-        let deciding = self.rule.deciding_depth_of(view.len(), view.ends_in_implicit_digest());
+        let deciding = self.rule.deciding_depth_of(&view);
         let home = self.home_of(view.check(deciding));
         // Prefixes of N components or more, and those that are the whole name, have the same home.
         let mut others = 0u64;

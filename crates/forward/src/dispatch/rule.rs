@@ -42,16 +42,16 @@ impl Rule {
         depth - usize::from(is_digest && components.next().is_none())
     }
 
-    /// As [`Rule::deciding_depth`], for a name of `len` components.
+    /// As [`Rule::deciding_depth`], for a name whose components' ends are known.
     #[inline]
-    pub fn deciding_depth_of(&self, len: usize, ends_in_implicit_digest: bool) -> usize {
-        (len - usize::from(ends_in_implicit_digest)).min(self.components)
+    pub fn deciding_depth_of(&self, name: &NameView<'_>) -> usize {
+        (name.len() - usize::from(name.ends_in_implicit_digest())).min(self.components)
     }
 
     /// What selects the home of a name that is hashed under `key`, at least at its deciding depth.
     #[inline]
     pub fn check(&self, name: &NameView<'_>, key: &NameHashKey) -> u64 {
-        let depth = self.deciding_depth_of(name.len(), name.ends_in_implicit_digest());
+        let depth = self.deciding_depth_of(name);
         if *key == self.key { name.check(depth) } else { digest_name(&self.key, name.prefix(depth)).check }
     }
 
@@ -93,7 +93,7 @@ mod tests {
                 let rule = Rule::new(key, 2, components);
                 let depth = rule.deciding_depth(name.as_ref());
                 assert_eq!(depth, whole.min(components), "{text}");
-                assert_eq!(rule.deciding_depth_of(view.len(), view.ends_in_implicit_digest()), depth, "{text}");
+                assert_eq!(rule.deciding_depth_of(&view), depth, "{text}");
                 assert_eq!(rule.check(&view, &key), rule.check_of(name.as_ref()));
                 assert_eq!(rule.check(&view, &NameHashKey::new([3, 4])), rule.check_of(name.as_ref()));
             }

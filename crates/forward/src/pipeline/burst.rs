@@ -11,11 +11,11 @@
 //! changes no result.
 
 use byname_lookup::prefix::BURST_MAX;
-use byname_wire::name_hash::{CarriedDepths, CarriedHashes, DepthSet, Digest, KeyMark, digest_name};
+use byname_wire::name_hash::{DepthSet, Digest, digest_name};
 use byname_wire::{NameRef, NameView, PrefixHashes};
 
 use crate::counters::DropReason;
-use crate::crossing::{Handed, Hashed, Parcel};
+use crate::crossing::{Handed, Parcel};
 use crate::dispatch::{Decided, Dispatcher, Held, Home, Rule, Sorted};
 use crate::packet::{InterestInfo, Parsed, name_in, parse_unaddressed};
 use crate::port::{Outgoing, Received};
@@ -117,8 +117,7 @@ impl Shard {
                 return true;
             }
             let received = &mut burst[*at];
-            let hashes = &self.hashes[*place];
-            let name = NameView::from_filled(name_in(&received.packet, parsed.name()), hashes);
+            let name = NameView::from_filled(name_in(&received.packet, parsed.name()), &self.hashes[*place]);
             match (dispatcher.sort_by_name(&name, &self.key, parsed), &*parsed) {
                 (Decided { claim: Some(check), .. }, _) => {
                     claims[*place] = check;
@@ -126,8 +125,7 @@ impl Shard {
                     true
                 }
                 (Decided { worker, spread, .. }, _) if worker != dispatcher.here() => {
-                    let hashed = hashed(&name, hashes, parsed, self.hashed);
-                    send(worker, Handed { received, parsed, is_spread: spread.is_some(), hashed });
+                    send(worker, Handed { received, parsed, is_spread: spread.is_some() });
                     false
                 }
                 (Decided { spread: Some(name), .. }, Parsed::Interest(info)) => {
@@ -152,10 +150,7 @@ impl Shard {
                         true
                     }
                     Held::At(worker) => {
-                        let (hashes, received) = (&self.hashes[*place], &mut burst[*at]);
-                        let name = NameView::from_filled(name_in(&received.packet, parsed.name()), hashes);
-                        let hashed = hashed(&name, hashes, parsed, self.hashed);
-                        send(worker, Handed { received, parsed, is_spread: false, hashed });
+                        send(worker, Handed { received: &mut burst[*at], parsed, is_spread: false });
                         false
                     }
                 }
@@ -170,43 +165,24 @@ impl Shard {
     }
 
     /// Adds packets that other threads have parsed to a burst of `own` packets of this thread, as far as there is room,
-    /// and hashes their names where `hashes` has not what is needed: it has the digests of the parcels that are marked
-    /// so, in their order. Interests for hot names are answered at once or set aside as strays.
+    /// and hashes their names. Interests for hot names are answered at once or set aside as strays.
     pub(crate) fn stage_given(
         &mut self,
         now: Ticks,
         own: &mut [Received],
-        (parcels, hashes): (&mut impl ExactSizeIterator<Item = Parcel>, &mut std::slice::Iter<'_, CarriedHashes>),
+        parcels: &mut impl ExactSizeIterator<Item = Parcel>,
         output: &mut Vec<Outgoing>,
     ) {
-        if parcels.len() == 0 {
-            return;
-        }
         let (first, mut given) = (self.parsed.len(), std::mem::take(&mut self.given));
         let mut place = BURST_MAX;
-        let (key, mut carried) = (KeyMark::of(&self.key), [CarriedDepths::default(); BURST_MAX]);
         for mut parcel in parcels.take(BURST_MAX - first) {
             let (at, received) = (own.len() + given.len(), Received::append(&mut given));
             parcel.unpack(received);
-            let depths = &mut carried[place - BURST_MAX];
-            *depths = CarriedDepths::default();
-            let of_name = if parcel.is_hashed() { hashes.next() } else { None };
-            if let Some(of_name) = of_name {
-                *depths = self.hashes[place].take_carried(key, of_name);
-            }
             if let Some(info) = parcel.spread() {
-                let name = name_in(&received.packet, info.name);
-                let digest = match of_name {
-                    Some(_) if depths.are_enough(DepthSet::EMPTY, self.hashes[place].len()) => {
-                        NameView::from_filled(name, &self.hashes[place]).full_digest()
-                    }
-                    _ => digest_name(&self.key, name),
-                };
-                self.answer_or_set_aside(now, digest, received, &info, output);
+                let name = digest_name(&self.key, name_in(&received.packet, info.name));
+                self.answer_or_set_aside(now, name, received, &info, output);
             } else if parcel.tell(|parsed| self.parsed.push(Staged { at, place, parsed })) {
-                if of_name.is_none() {
-                    self.hashes[place].note_ends(name_in(&received.packet, parcel.name()));
-                }
+                self.hashes[place].note_ends(name_in(&received.packet, parcel.name()));
                 place += 1;
             } else {
                 self.stage_addressed(received.take());
@@ -215,7 +191,7 @@ impl Shard {
         if self.parsed.len() > first {
             let mut burst = Burst::new(own, &mut given);
             let rule = self.table.residence().map(|residence| *residence.rule());
-            self.hash_names(&burst, (first, BURST_MAX), rule.as_ref(), &carried);
+            self.hash_names(&burst, first, BURST_MAX, rule.as_ref());
             self.claim_given(&mut burst, first);
         }
         self.given = given;
@@ -244,7 +220,7 @@ impl Shard {
                 }
                 Held::At(_) => {
                     let received = burst.packet_mut(*at);
-                    self.strays.push(Handed { received, parsed, is_spread: false, hashed: None }.into());
+                    self.strays.push(Handed { received, parsed, is_spread: false }.into());
                     gone |= 1 << i;
                 }
             }
@@ -268,7 +244,7 @@ impl Shard {
     ) {
         if !self.on_spread(now, name, received, info, output) {
             let parsed = &Parsed::Interest(*info);
-            self.strays.push(Handed { received, parsed, is_spread: true, hashed: None }.into());
+            self.strays.push(Handed { received, parsed, is_spread: true }.into());
         }
     }
 
@@ -282,7 +258,7 @@ impl Shard {
     /// are all packets of the burst so far, at places from 0 up.
     fn hash_burst(&mut self, burst: &Burst<'_>, rule: Option<&Rule>) {
         self.begin_burst();
-        self.hash_names(burst, (0, 0), rule, &[]);
+        self.hash_names(burst, 0, 0, rule);
     }
 
     /// Begins a burst of names, at the depths that the tables have now.
@@ -294,15 +270,8 @@ impl Shard {
         self.wanted.clear();
     }
 
-    /// Hashes the names of the parsed packets from `first` on, which have places from `place` up. Their digests at the
-    /// depths that are `carried` are there already.
-    fn hash_names(
-        &mut self,
-        burst: &Burst<'_>,
-        (first, place): (usize, usize),
-        rule: Option<&Rule>,
-        carried: &[CarriedDepths],
-    ) {
+    /// Hashes the names of the parsed packets from `first` on, which have places from `place` up.
+    fn hash_names(&mut self, burst: &Burst<'_>, first: usize, place: usize, rule: Option<&Rule>) {
         let parsed = &self.parsed[first..];
         let hashes = &mut self.hashes[place..place + parsed.len()];
         let by_prefix = |staged: &Staged| staged.parsed.interest().is_some_and(|info| info.can_be_prefix);
@@ -310,33 +279,23 @@ impl Shard {
         // in the burst will.
         let all_wanted = self.table.wants_prefixes_of_data() || self.parsed.iter().any(by_prefix);
         let (mut names, mut prefixes) = ([NameRef::ROOT; BURST_MAX], [DepthSet::EMPTY; BURST_MAX]);
-        // Places of the names whose digests are there, one bit each.
-        let mut hashed = 0u64;
         for (i, Staged { at, parsed, .. }) in parsed.iter().enumerate() {
             names[i] = name_in(&burst.packet(*at).packet, parsed.name());
-            let depths = carried.get(i).copied().filter(|depths| depths.are_enough(DepthSet::EMPTY, hashes[i].len()));
-            // The packet of a name whose digests were handed over is still in the caches of another processor.
-            let ends_in_digest =
-                depths.is_none() && NameView::from_filled(names[i], &hashes[i]).ends_in_implicit_digest();
             prefixes[i] = match parsed {
                 _ if all_wanted => DepthSet::ALL,
                 Parsed::Data(_) => DepthSet::EMPTY,
                 // An Interest by implicit digest also looks up the Data's name, which is a prefix of its own.
-                _ if ends_in_digest => DepthSet::ALL,
+                _ if NameView::from_filled(names[i], &hashes[i]).ends_in_implicit_digest() => DepthSet::ALL,
                 // A Nack is looked up in the FIB by itself, and rules of new depths may have been added by then.
                 Parsed::Nack(_) => DepthSet::up_to(self.hashed_depth),
                 Parsed::Interest(_) => self.hashed,
             };
             if let Some(rule) = rule {
-                prefixes[i].insert(rule.deciding_depth_of(hashes[i].len(), ends_in_digest));
-            }
-            if depths.is_some_and(|depths| depths.are_enough(prefixes[i], hashes[i].len())) {
-                hashed |= 1 << i;
+                prefixes[i].insert(rule.deciding_depth_of(&NameView::from_filled(names[i], &hashes[i])));
             }
         }
         let names = &names[..parsed.len()];
-        let which = (0..names.len()).filter(|i| hashed >> i & 1 == 0);
-        PrefixHashes::fill_noted_burst_where(|i| prefixes[i], &self.key, names, hashes, which);
+        PrefixHashes::fill_noted_burst_where(|i| prefixes[i], &self.key, names, hashes);
         self.wanted.extend(names.iter().zip(&*hashes).zip(parsed).map(|((name, hashes), staged)| Wanted {
             hash: NameView::from_filled(*name, hashes).full_hash(),
             nonce: staged.parsed.interest().and_then(|info| info.nonce),
@@ -424,20 +383,4 @@ impl Shard {
             (Step::Packets, None) => {}
         }
     }
-}
-
-/// The digests to hand over with a packet, if those of Interests are there at the depths `of_interests`.
-fn hashed<'a>(
-    name: &NameView<'_>,
-    hashes: &'a PrefixHashes,
-    parsed: &Parsed,
-    of_interests: DepthSet,
-) -> Option<Hashed<'a>> {
-    let prefixes = match parsed {
-        Parsed::Data(_) => DepthSet::EMPTY,
-        Parsed::Interest(_) | Parsed::Nack(_) => of_interests,
-    };
-    // Who is given digests need not look at the name.
-    let is_plain = hashes.is_carried() && !name.ends_in_implicit_digest();
-    is_plain.then_some(Hashed { hashes, prefixes })
 }

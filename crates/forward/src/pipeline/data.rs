@@ -100,7 +100,7 @@ impl Shard {
         let name = name_in(&received.packet, info.name);
         if self.table.residence().is_some_and(|residence| residence.elsewhere(name).is_some()) {
             let parsed = &Parsed::Data(DataInfo { copies: Copies::Passed, ..info });
-            self.strays.push(Handed { received, parsed, is_spread: false, hashed: None }.into());
+            self.strays.push(Handed { received, parsed, is_spread: false }.into());
         } else {
             self.drops.count(DropReason::UnsolicitedData);
         }

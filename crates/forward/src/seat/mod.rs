@@ -23,10 +23,9 @@ use std::thread::{Builder, ScopedJoinHandle};
 
 use byname_lookup::memory::Refused;
 use byname_wire::NameRef;
-use byname_wire::name_hash::CarriedHashes;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
-use crate::crossing::{Departure, Handed, Hashed, Parcel};
+use crate::crossing::{Departure, Handed, Parcel};
 use crate::dispatch::{Dispatcher, WORKERS_MAX};
 use crate::ring::{Consumer, Producer, ring};
 use crate::stages::Stopwatch;
@@ -41,9 +40,6 @@ pub use shares::Shares;
 
 /// Packets taken from one ring in one round.
 pub const BURST: usize = 256;
-/// Packets of one ring whose digests may wait for a thread at once: those of two rounds. The names of more are hashed
-/// again.
-pub const HASHES_MAX: usize = 2 * BURST;
 /// Bytes to prefetch of a packet that another thread sends here. Beyond them, the processor's own prefetcher is faster.
 const HEAD_BYTES: usize = 256;
 /// News that may wait for a thread. With more, the loop takes no packets from ports, so that no new faces come.
@@ -157,8 +153,8 @@ impl Workers {
         let links = links(self.workers.len(), self.ring_packets)?;
         let seat = |(number, (worker, links)): (usize, (Worker, Vec<Option<Link>>))| {
             let dispatcher = dispatcher.of_thread(number);
-            let (parcels, hashes, late, departing, senders) = Default::default();
-            let crossing = Crossing { dispatcher, links, parcels, hashes, late, departing, senders };
+            let (parcels, late, departing, senders) = Default::default();
+            let crossing = Crossing { dispatcher, links, parcels, late, departing, senders };
             Seat { number, worker: Box::new(worker), crossing: Some(Box::new(crossing)) }
         };
         Ok(self.workers.into_iter().zip(links).enumerate().map(seat).collect())
@@ -208,8 +204,6 @@ struct Crossing {
     links: Vec<Option<Link>>,
     /// Packets from other threads for this thread's worker.
     parcels: Vec<Parcel>,
-    /// Digests of the names of some of these, in their order.
-    hashes: Vec<CarriedHashes>,
     /// Scratch: packets of this thread that turn out to be for its worker only after they were dispatched.
     late: Vec<Parcel>,
     /// Scratch: packets from other threads to send.
@@ -224,12 +218,8 @@ struct Crossing {
 struct Link {
     /// Packets whose home is there.
     parcels: Producer<Parcel>,
-    /// Digests of some of these packets' names.
-    hashes: Producer<CarriedHashes>,
     /// Packets from there, whose home is here.
     arrivals: Consumer<Parcel>,
-    /// Digests of some of these packets' names.
-    arrived_hashes: Consumer<CarriedHashes>,
     /// Packets to send on faces of the other thread.
     output: Producer<Departure>,
     /// Packets from there, to send on faces of this thread.
@@ -255,29 +245,17 @@ fn links(threads: usize, ring_packets: usize) -> Result<Vec<Vec<Option<Link>>>, 
         for other in one + 1..threads {
             let (there, from_one) = ring(ring_packets)?;
             let (here, from_other) = ring(ring_packets)?;
-            let (hashes_there, hashes_from_one) = ring(HASHES_MAX)?;
-            let (hashes_here, hashes_from_other) = ring(HASHES_MAX)?;
             let (out_there, out_from_one) = ring(ring_packets)?;
             let (out_here, out_from_other) = ring(ring_packets)?;
             let (tell_there, told_by_one) = unbounded();
             let (tell_here, told_by_other) = unbounded();
-            let to_other = (
-                (there, hashes_there),
-                (from_other, hashes_from_other),
-                out_there,
-                out_from_other,
-                tell_there,
-                told_by_other,
-            );
-            let to_one =
-                ((here, hashes_here), (from_one, hashes_from_one), out_here, out_from_one, tell_here, told_by_one);
+            let to_other = (there, from_other, out_there, out_from_other, tell_there, told_by_other);
+            let to_one = (here, from_one, out_here, out_from_one, tell_here, told_by_one);
             for (from, to, ends) in [(one, other, to_other), (other, one, to_one)] {
-                let ((parcels, hashes), (arrivals, arrived_hashes), output, departures, tell, news) = ends;
+                let (parcels, arrivals, output, departures, tell, news) = ends;
                 links[from][to] = Some(Link {
                     parcels,
-                    hashes,
                     arrivals,
-                    arrived_hashes,
                     output,
                     departures,
                     tell,
@@ -347,7 +325,7 @@ impl Seat {
         let crossed = links
             .iter_mut()
             .flatten()
-            .fold(false, |crossed, link| crossed | link.publish() | link.take_departures(departing, outgoing));
+            .fold(false, |crossed, link| crossed | link.parcels.publish() | link.take_departures(departing, outgoing));
         stopwatch.skip();
         busy || crossed
     }
@@ -447,7 +425,7 @@ impl Seat {
     ) {
         let Some(crossing) = &mut self.crossing else { return };
         for link in crossing.links.iter_mut().flatten() {
-            link.publish();
+            link.parcels.publish();
             // The other thread is gone only at the end, or after a failure, which ends all threads.
             let _ = link.tell.send(news(link.parcels.pushed(), Box::new(job.clone())));
             link.given = true;
@@ -501,23 +479,19 @@ impl Crossing {
             let available = link.arrivals.available();
             link.listen(worker);
             let packets_max = link.do_due(worker).min(available).min(BURST);
-            let first = self.parcels.len();
             link.arrivals.pop_into(&mut self.parcels, packets_max);
-            let hashed = self.parcels[first..].iter().filter(|parcel| parcel.is_hashed()).count();
-            link.arrived_hashes.pop_into(&mut self.hashes, hashed);
         }
     }
 
     /// Handles the packets whose home is here, from other threads and from this thread's ports. Gives the other packets
     /// to their homes.
     fn forward(&mut self, now: Ticks, worker: &mut Worker, received: &mut Vec<Received>, outgoing: &mut Vec<Outgoing>) {
-        let Crossing { dispatcher, links, parcels, hashes, late, senders, .. } = self;
+        let Crossing { dispatcher, links, parcels, late, senders, .. } = self;
         let send = |home: usize, handed: Handed<'_>| match links[home].as_mut() {
             Some(link) => link.push(handed, senders),
             None => late.push(handed.into()),
         };
-        worker.poll_and_dispatch(now, dispatcher, (parcels, hashes), received, send, outgoing);
-        hashes.clear();
+        worker.poll_and_dispatch(now, dispatcher, parcels, received, send, outgoing);
     }
 
     /// Sends Interests home that this worker could not answer, and handles what came back to it.
@@ -552,26 +526,11 @@ impl Link {
         let place = if has_room { self.parcels.append(const { Parcel::empty() }).ok() } else { None };
         match place {
             Some(parcel) => {
-                let carried = handed.hashed.filter(|hashed| hashed.hashes.is_carried());
-                let is_hashed = carried.is_some_and(|Hashed { hashes, prefixes }| {
-                    let place = self.hashes.append(const { CarriedHashes::EMPTY });
-                    place.map(|place| hashes.carry_to(place, prefixes)).is_ok()
-                });
                 handed.fill(parcel);
-                if is_hashed {
-                    parcel.mark_hashed();
-                }
                 self.given = true;
             }
             None => self.input_drops += 1,
         }
-    }
-
-    /// Lets the other thread see what was pushed. Returns whether there were new packets.
-    fn publish(&mut self) -> bool {
-        // First the digests, which the other thread takes with the packets.
-        self.hashes.publish();
-        self.parcels.publish()
     }
 
     /// As [`Link::push`], for an Interest that another worker could not answer.

@@ -1,13 +1,13 @@
 use std::sync::Arc;
 
+use byname_lookup::Control;
 use byname_lookup::oracle::Oracle;
-use byname_lookup::{Change, Control, EntryId};
 use byname_wire::interest::InterestBuilder;
 use byname_wire::{Name, NameHashKey};
 
 use super::*;
 use crate::face_table::{LinkType, Scope};
-use crate::tables::{Nexthop, NexthopGroup, Tables};
+use crate::tables::Tables;
 use crate::worker::WorkerConfig;
 use crate::{LinkFields, Packet};
 
@@ -141,49 +141,5 @@ fn a_burst_concerns_only_the_threads_that_it_has_work_for() {
         outgoing.clear();
         seats[HERE].poll(Ticks::from_ms(1), &mut Vec::new(), &mut outgoing, &mut Stopwatch::default());
         assert_eq!(given(&mut seats[HERE]), [], "what is sent here concerns nobody");
-    }
-}
-
-/// The home of a name is given digests with the first Interest, hashes the second one itself, and must find one name. Its
-/// key may be another one, names may have more components than are handed over, and the FIB's depths may differ.
-#[test]
-fn an_interest_that_crossed_meets_one_that_did_not() {
-    const SINK: FaceId = FaceId(301);
-    let (key, other) = (NameHashKey::new([5, 6]), NameHashKey::new([7, 8]));
-    for (home_key, components) in
-        [key, other].into_iter().flat_map(|key| [0, 1, 2, 9, 10, 11, 40].map(|len| (key, len)))
-    {
-        let make = |number| {
-            let mut fib = Oracle::default();
-            let prefix = if number == 0 { "/" } else { "/a/a/a" };
-            let routes = ["/", prefix].map(|prefix| Change::Set(prefix.parse().expect("a name"), EntryId(0)));
-            fib.apply(&routes).expect("the oracle takes all");
-            let tables = Arc::new(Tables::new(fib.query()));
-            let nexthops = [Nexthop { face: SINK, cost: 0 }].into();
-            tables.set_group(EntryId(0), Some(NexthopGroup { nexthops }));
-            Worker::try_new(WorkerConfig::default(), if number == 1 { home_key } else { key }, tables, 1)
-        };
-        let workers = Workers::make(Dispatcher::new(key, 2, 0, 77), 64, false, make).expect("there is memory");
-        let mut seats = workers.seats().expect("there is memory");
-        for face in [CALM, SINK] {
-            seats[0].tell_all(move |worker| worker.face_up(face, Scope::NonLocal, LinkType::PointToPoint));
-        }
-        let names = (0..).map(|n: u32| format!("{}/{n}", "/a".repeat(components)).parse::<Name>().expect("a name"));
-        let at_home: Vec<Name> = names.filter(|name| seats[0].home(name.as_ref()) == 1).take(20).collect();
-        let mut outgoing = Vec::new();
-        for (from, nonce) in [(0, 1), (1, 2)] {
-            let interest = |name: &Name| Received {
-                face: CALM,
-                fields: LinkFields::default(),
-                packet: Packet::copy_from(&InterestBuilder::new(name.clone(), nonce).encode()),
-            };
-            let mut burst = at_home.iter().map(interest).collect();
-            for (seat, mut burst) in [(from, std::mem::take(&mut burst)), (1 - from, Vec::new())] {
-                seats[seat].poll(Ticks::from_ms(1), &mut burst, &mut outgoing, &mut Stopwatch::default());
-            }
-        }
-        let counters = seats[1].worker.counters();
-        assert_eq!((counters.pit_entries, counters.faces.in_interests), (20, 40), "{components} components");
-        assert!(outgoing.len() == 20 && outgoing.iter().all(|outgoing| outgoing.face == SINK), "{components}");
     }
 }

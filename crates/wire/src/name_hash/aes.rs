@@ -84,20 +84,6 @@ impl AesHash {
         }
     }
 
-    /// Hashes all prefixes of some names.
-    pub(super) fn fill_some(
-        &self,
-        names: &[NameRef<'_>],
-        out: &mut [PrefixHashes],
-        which: impl Iterator<Item = usize> + Clone,
-    ) {
-        if which.clone().eq(0..names.len()) {
-            return self.fill_burst(COMPONENTS_MAX, names, out);
-        }
-        which.clone().for_each(|i| out[i].begin(self.root, [0; 4]));
-        self.go_on_burst(COMPONENTS_MAX, names, out, which);
-    }
-
     pub(super) fn go_on_burst(
         &self,
         depth_max: usize,

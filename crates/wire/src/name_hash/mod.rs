@@ -6,12 +6,10 @@
 
 mod aes;
 mod bytes;
-mod carried;
 mod depth_set;
 mod processor;
 mod siphash;
 
-pub use carried::{CarriedDepths, CarriedHashes, KeyMark};
 pub use depth_set::{DEPTH_WORDS, DEPTHS, DepthSet};
 
 use siphash::Wanted;
@@ -185,16 +183,14 @@ impl PrefixHashes {
     ) {
         assert_eq!(names.len(), out.len());
         out.iter_mut().zip(names).for_each(|(out, name)| out.note_ends(*name));
-        Self::fill_noted_burst_where(prefixes, key, names, out, 0..names.len());
+        Self::fill_noted_burst_where(prefixes, key, names, out);
     }
 
     /// Like [`PrefixHashes::fill_burst_where`], for names whose component ends are already noted in
-    /// their hashes, as [`Interest::decode_noting`] and [`Data::decode_noting`] do. Hashes only the
-    /// names whose indexes `which` yields.
+    /// their hashes, as [`Interest::decode_noting`] and [`Data::decode_noting`] do.
     ///
     /// # Panics
-    /// As [`PrefixHashes::fill_burst`], if an index is out of bounds, or if the noted ends are those
-    /// of another, longer name.
+    /// As [`PrefixHashes::fill_burst`], or if the noted ends are those of another, longer name.
     ///
     /// [`Interest::decode_noting`]: crate::Interest::decode_noting
     /// [`Data::decode_noting`]: crate::Data::decode_noting
@@ -203,15 +199,14 @@ impl PrefixHashes {
         key: &NameHashKey,
         names: &[NameRef<'_>],
         out: &mut [PrefixHashes],
-        which: impl Iterator<Item = usize> + Clone,
     ) {
         assert_eq!(names.len(), out.len());
         check_lengths(names);
         match &key.0 {
-            Keyed::SipHash13(function) => function.fill_noted_burst_where(prefixes, names, out, which),
-            Keyed::SipHash24(function) => function.fill_noted_burst_where(prefixes, names, out, which),
+            Keyed::SipHash13(function) => function.fill_noted_burst_where(prefixes, names, out),
+            Keyed::SipHash24(function) => function.fill_noted_burst_where(prefixes, names, out),
             // For AES, neither finding the ends nor finishing a prefix is the main cost.
-            Keyed::Aes(function) => function.fill_some(names, out, which),
+            Keyed::Aes(function) => function.fill_burst(COMPONENTS_MAX, names, out),
         }
     }
 
@@ -262,13 +257,6 @@ impl PrefixHashes {
         self.digest[0] = root;
         self.len = 0;
         self.state = state;
-    }
-
-    /// Number of components whose ends are noted.
-    #[inline]
-    #[allow(clippy::len_without_is_empty)]
-    pub fn len(&self) -> usize {
-        self.len
     }
 
     /// Length of the hashed part in bytes.
@@ -365,10 +353,6 @@ impl<'a> NameView<'a> {
     /// The digest's second half. It is practically independent of the first.
     pub fn check(&self, depth: usize) -> u64 {
         self.digest(depth).check
-    }
-    /// Digest of the whole name.
-    pub fn full_digest(&self) -> Digest {
-        self.digest(self.len())
     }
     /// Hash of the whole name.
     pub fn full_hash(&self) -> u64 {

@@ -79,22 +79,20 @@ impl<const C: usize, const D: usize> SipHash<C, D> {
         self.go_on_burst(&Wanted::all_to(depth_max), names, out, &mut (0..names.len()));
     }
 
-    /// Hashes some names, whose ends are noted: finishes the wanted prefixes and the whole name.
+    /// Hashes names whose ends are noted: finishes the wanted prefixes and the whole name.
     pub(super) fn fill_noted_burst_where(
         &self,
         prefixes: impl Fn(usize) -> DepthSet,
         names: &[NameRef<'_>],
         out: &mut [PrefixHashes],
-        mut which: impl Iterator<Item = usize> + Clone,
     ) {
         let root = self.digest(&[]);
-        for i in which.clone() {
-            let out = &mut out[i];
+        for out in &mut *out {
             let noted = out.len;
             out.begin(root, self.start.v);
             out.len = noted;
         }
-        self.go_on_burst(&Wanted { depth_max: None, prefixes }, names, out, &mut which);
+        self.go_on_burst(&Wanted { depth_max: None, prefixes }, names, out, &mut (0..names.len()));
     }
 
     pub(super) fn go_on_burst(

@@ -71,7 +71,7 @@ enum Kind {
     Data(Copies),
 }
 
-/// What the bits of [`Parcel::marks`] say of an Interest.
+/// What the bits of [`Parcel::marks`] say of an Interest; the last says it of Data.
 mod mark {
     pub const CAN_BE_PREFIX: u8 = 1;
     pub const MUST_BE_FRESH: u8 = 1 << 1;
@@ -80,6 +80,7 @@ mod mark {
     pub const HOP_LIMIT: u8 = 1 << 4;
     pub const HOT: u8 = 1 << 5;
     pub const SPREAD: u8 = 1 << 6;
+    pub const HASHED: u8 = 1 << 7;
 }
 
 /// A packet on its way to a worker. It is parsed, unless it is addressed by tags or locator.
@@ -173,7 +174,9 @@ impl Parcel {
     pub(crate) fn unpack(&mut self, received: &mut Received) {
         received.face = self.face;
         received.packet.fill(self.packet.take());
-        self.fields.put(self.token_bytes, &mut received.fields);
+        if !self.is(mark::HASHED) {
+            self.fields.put(self.token_bytes, &mut received.fields);
+        }
     }
 
     /// Tells what is known of the packet to `take`, which puts it in its place at once (see [`Received::append`]).
@@ -194,6 +197,11 @@ impl Parcel {
     /// The place of its name, if it is parsed.
     pub(crate) fn name(&self) -> NameRange {
         self.name
+    }
+
+    /// See [`Handed::hash`].
+    pub(crate) fn hash(&self) -> Option<u64> {
+        self.is(mark::HASHED).then_some(self.fields.token)
     }
 
     /// The Interest, if any worker may answer it.
@@ -250,9 +258,17 @@ pub(crate) struct Handed<'a> {
     pub parsed: &'a Parsed,
     /// Whether it is an Interest that any worker may answer.
     pub is_spread: bool,
+    /// Of Data that its name brings home: the hash of the name under the dispatchers' key, if it is known. It crosses in
+    /// the place of a PIT token, which nobody reads any more.
+    pub hash: Option<u64>,
 }
 
-impl Handed<'_> {
+impl<'a> Handed<'a> {
+    /// A packet of which no more is known.
+    pub fn new(received: &'a mut Received, parsed: &'a Parsed) -> Self {
+        Handed { received, parsed, is_spread: false, hash: None }
+    }
+
     /// Moves the packet to a parcel that is [`Parcel::empty`].
     #[inline]
     pub fn fill(self, parcel: &mut Parcel) {
@@ -268,6 +284,11 @@ impl Handed<'_> {
             }
             Parsed::Data(info) => {
                 (parcel.name, parcel.time_ms) = (info.name, info.freshness_ms);
+                if let Some(hash) = self.hash
+                    && parcel.fields.whole.is_none()
+                {
+                    (parcel.fields.token, parcel.marks) = (hash, mark::HASHED);
+                }
                 Kind::Data(info.copies)
             }
         };

@@ -179,7 +179,7 @@ impl Worker {
         self.shard.begin_sharing(now, parcels, output);
         self.shard.begin(now, output);
         // They arrive while this thread's packets are sorted.
-        parcels.iter().take(BURST_MAX).for_each(Parcel::prefetch);
+        parcels.iter().take(BURST_MAX).for_each(|parcel| self.shard.prefetch_given(parcel));
         let mut parcels = parcels.drain(..);
         for burst in input.chunks_mut(BURST_MAX) {
             self.shard.sort_burst(now, burst, dispatcher, &mut send, output);
@@ -208,7 +208,7 @@ impl Worker {
         let before = parcels.len();
         self.shard.stage_given(now, own, parcels, output);
         self.shard.stopwatch.lap(Stage::Parse, before - parcels.len());
-        parcels.as_slice().iter().take(BURST_MAX).for_each(Parcel::prefetch);
+        parcels.as_slice().iter().take(BURST_MAX).for_each(|parcel| self.shard.prefetch_given(parcel));
         let mut given = std::mem::take(&mut self.shard.given);
         let mut burst = Burst::new(own, &mut given);
         self.shard.settle_burst(&mut burst, output);

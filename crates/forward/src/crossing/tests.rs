@@ -37,17 +37,19 @@ fn fields(random: &mut SmallRng) -> LinkFields {
 #[test]
 fn parcels_and_departures_lose_nothing() {
     let mut random = SmallRng::seed_from_u64(1);
+    let mut hashes = 0;
     for round in 0..10_000_u64 {
         let (info, is_spread) = (interest(&mut random), random.random_bool(0.5));
         let copies = [Copies::Lone, Copies::First, Copies::Further][random.random_range(0..3)];
         let data = DataInfo { name: info.name, freshness_ms: random.random(), copies };
         let parsed = [Parsed::Interest(info), Parsed::Nack(info), Parsed::Data(data)][random.random_range(0..3)];
         let fields = fields(&mut random);
+        let hash = random.random_bool(0.5).then(|| random.random());
         let bytes = round.to_le_bytes();
         let packet = || Packet::copy_from(&bytes);
 
         let mut received = Received { face: FaceId(round), fields: fields.clone(), packet: packet() };
-        let mut parcel = Parcel::from(Handed { received: &mut received, parsed: &parsed, is_spread });
+        let mut parcel = Parcel::from(Handed { is_spread, hash, ..Handed::new(&mut received, &parsed) });
         assert!(received.packet.is_empty());
         assert_eq!(parcel.is_spread(), is_spread && matches!(parsed, Parsed::Interest(_)));
         assert_eq!(parcel.is_further_copy(), parsed.is_further_copy());
@@ -58,7 +60,12 @@ fn parcels_and_departures_lose_nothing() {
         assert_eq!(format!("{known:?}"), format!("{:?}", Some(parsed)));
         assert_eq!((unpacked.face, &*unpacked.packet), (FaceId(round), &bytes[..]));
         // Nobody has sent it yet.
-        let expected = LinkFields { incoming_face_id: unpacked.fields.incoming_face_id, ..fields.clone() };
+        let mut expected = LinkFields { incoming_face_id: unpacked.fields.incoming_face_id, ..fields.clone() };
+        if parcel.hash().is_some() {
+            assert!(parcel.hash() == hash && matches!(parsed, Parsed::Data(_)));
+            expected.pit_token = PitToken::default();
+            hashes += 1;
+        }
         assert_eq!(format!("{:?}", unpacked.fields), format!("{expected:?}"));
 
         let mut departure = Departure::empty();
@@ -68,13 +75,15 @@ fn parcels_and_departures_lose_nothing() {
         assert_eq!((output[0].face, &*output[0].packet), (FaceId(round), &bytes[..]));
         assert_eq!(format!("{:?}", output[0].fields), format!("{fields:?}"));
     }
+    // Every third packet is Data, every second has a hash, and few have fields beside it.
+    assert!((400..1667).contains(&hashes), "{hashes}");
 }
 
 #[test]
 fn an_interest_that_nobody_answers_is_hot_and_goes_home() {
     let info = InterestInfo { is_hot: false, ..interest(&mut SmallRng::seed_from_u64(1)) };
     let mut received = Received { face: FaceId(1), fields: LinkFields::default(), packet: Packet::copy_from(b"i") };
-    let mut parcel = Parcel::from(Handed { received: &mut received, parsed: &Parsed::Interest(info), is_spread: true });
+    let mut parcel = Parcel::from(Handed { is_spread: true, ..Handed::new(&mut received, &Parsed::Interest(info)) });
     assert!(parcel.stray().is_some() && !parcel.is_spread());
     assert!(parcel.tell(|parsed| match parsed {
         Parsed::Interest(told) => assert!(told.is_hot && told.nonce == info.nonce),

@@ -57,7 +57,7 @@ use byname_wire::{NameHashKey, NameRef, NameView, PrefixHashes};
 use crate::counters::Drops;
 use crate::crossing::{Handed, Parcel};
 use crate::hot::{SharedPit, SharedStore};
-use crate::packet::{Copies, DataInfo, Parsed, name_in, parse_unaddressed};
+use crate::packet::{Copies, DataInfo, LOCALHOST, Parsed, name_in, parse_unaddressed};
 use crate::port::Received;
 use homes::Homes;
 use loads::Loads;
@@ -97,6 +97,15 @@ pub(crate) struct Decided {
     pub spread: Option<Digest>,
     /// For an Interest whose name is to be claimed: its check. The worker is not known yet.
     pub claim: Option<u64>,
+    /// See [`Handed::hash`].
+    pub hash: Option<u64>,
+}
+
+impl Decided {
+    /// This worker, and no more.
+    fn at(worker: usize) -> Self {
+        Decided { worker, spread: None, claim: None, hash: None }
+    }
 }
 
 /// The things that one of several workers shares with the others; nothing for a worker that is alone. See
@@ -255,7 +264,7 @@ impl Dispatcher {
             self.stays();
             return send(self.here, Parcel::addressed(received));
         };
-        let mut decided = Decided { worker: self.here, spread: None, claim: None };
+        let mut decided = Decided::at(self.here);
         match self.sort(received, &mut parsed, &mut |worker, handed: Handed<'_>| send(worker, handed.into())) {
             Sorted::Here => {}
             Sorted::ByName => {
@@ -272,8 +281,8 @@ impl Dispatcher {
             }
             Sorted::Gone => return,
         }
-        let Decided { worker, spread, .. } = decided;
-        send(worker, Handed { received, parsed: &parsed, is_spread: spread.is_some() }.into());
+        let Decided { worker, spread, hash, .. } = decided;
+        send(worker, Handed { received, parsed: &parsed, is_spread: spread.is_some(), hash }.into());
     }
 
     /// Hands a parsed packet to `send` if something else than its name says that its home is another worker. `send` also
@@ -294,7 +303,7 @@ impl Dispatcher {
         if worker == self.here {
             return Sorted::Here;
         }
-        send(worker, Handed { received, parsed, is_spread: false });
+        send(worker, Handed::new(received, parsed));
         Sorted::Gone
     }
 
@@ -320,17 +329,20 @@ impl Dispatcher {
             info.is_hot = matches!(way, Way::HomeHot);
             if let Way::Any(worker) = way {
                 self.gave(worker);
-                return Decided { worker, spread: Some(digest), claim: None };
+                return Decided { spread: Some(digest), ..Decided::at(worker) };
             }
         }
         let check = self.rule.check(name, key);
-        if let (Some(residence), Parsed::Interest(_)) = (&self.residence, parsed) {
+        if let (Some(residence), Parsed::Interest(_)) = (&self.residence, &*parsed) {
             residence.prefetch(check);
-            return Decided { worker: self.here, spread: None, claim: Some(check) };
+            return Decided { claim: Some(check), ..Decided::at(self.here) };
         }
         let worker = self.home_of(check);
         self.gave(worker);
-        Decided { worker, spread: None, claim: None }
+        let is_data = matches!(parsed, Parsed::Data(_));
+        // What has the scope of this host is dropped for another reason, which the home finds.
+        let tells = is_data && key == self.rule.key() && !name.name().value().starts_with(LOCALHOST);
+        Decided { hash: tells.then(|| name.full_hash()), ..Decided::at(worker) }
     }
 
     /// Makes this thread's worker the home of the name with this check, unless another worker is, or this one has much
@@ -380,7 +392,7 @@ impl Dispatcher {
                 let (face, fields, packet) = (received.face, received.fields.clone(), received.packet.clone());
                 let (mut received, parsed) = (Received { face, fields, packet }, Parsed::Data(further));
                 self.gave(worker);
-                send(worker, Handed { received: &mut received, parsed: &parsed, is_spread: false });
+                send(worker, Handed::new(&mut received, &parsed));
             }
         }
         Some(home)

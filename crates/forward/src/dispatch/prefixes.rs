@@ -76,8 +76,13 @@ impl ShortNames {
         }
     }
 
+    /// Whether this is the dispatchers' key.
+    pub fn has_key(&self, key: &NameHashKey) -> bool {
+        self.key == *key
+    }
+
     /// The hash under the dispatchers' key.
     fn hash(&self, name: NameRef<'_>, (key, hash): (&NameHashKey, u64)) -> u64 {
-        if *key == self.key { hash } else { hash_name(&self.key, name) }
+        if self.has_key(key) { hash } else { hash_name(&self.key, name) }
     }
 }

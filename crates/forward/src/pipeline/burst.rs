@@ -124,8 +124,8 @@ impl Shard {
                     to_claim |= 1 << *place;
                     true
                 }
-                (Decided { worker, spread, .. }, _) if worker != dispatcher.here() => {
-                    send(worker, Handed { received, parsed, is_spread: spread.is_some() });
+                (Decided { worker, spread, hash, .. }, _) if worker != dispatcher.here() => {
+                    send(worker, Handed { received, parsed, is_spread: spread.is_some(), hash });
                     false
                 }
                 (Decided { spread: Some(name), .. }, Parsed::Interest(info)) => {
@@ -150,7 +150,7 @@ impl Shard {
                         true
                     }
                     Held::At(worker) => {
-                        send(worker, Handed { received: &mut burst[*at], parsed, is_spread: false });
+                        send(worker, Handed::new(&mut burst[*at], parsed));
                         false
                     }
                 }
@@ -176,6 +176,9 @@ impl Shard {
         let (first, mut given) = (self.parsed.len(), std::mem::take(&mut self.given));
         let mut place = BURST_MAX;
         for mut parcel in parcels.take(BURST_MAX - first) {
+            if self.drop_unmet(&parcel) {
+                continue;
+            }
             let (at, received) = (own.len() + given.len(), Received::append(&mut given));
             parcel.unpack(received);
             if let Some(info) = parcel.spread() {
@@ -195,6 +198,15 @@ impl Shard {
             self.claim_given(&mut burst, first);
         }
         self.given = given;
+    }
+
+    /// Prefetches what is read first of a packet that another thread has parsed.
+    #[inline]
+    pub(crate) fn prefetch_given(&self, parcel: &Parcel) {
+        parcel.prefetch();
+        if let Some(hash) = parcel.hash() {
+            self.table.prefetch_bucket(hash);
+        }
     }
 
     /// Makes this worker the home of the names of the Interests that it was given, from `first` on. An Interest whose name
@@ -220,7 +232,7 @@ impl Shard {
                 }
                 Held::At(_) => {
                     let received = burst.packet_mut(*at);
-                    self.strays.push(Handed { received, parsed, is_spread: false }.into());
+                    self.strays.push(Handed::new(received, parsed).into());
                     gone |= 1 << i;
                 }
             }
@@ -244,7 +256,7 @@ impl Shard {
     ) {
         if !self.on_spread(now, name, received, info, output) {
             let parsed = &Parsed::Interest(*info);
-            self.strays.push(Handed { received, parsed, is_spread: true }.into());
+            self.strays.push(Handed { is_spread: true, ..Handed::new(received, parsed) }.into());
         }
     }
 

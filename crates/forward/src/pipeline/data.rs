@@ -5,7 +5,7 @@ use std::time::Duration;
 use byname_wire::{FaceId, NameView};
 
 use crate::counters::DropReason;
-use crate::crossing::Handed;
+use crate::crossing::{Handed, Parcel};
 use crate::dead_nonces;
 use crate::face_table::{FaceTable, LinkType, Scope};
 use crate::packet::{Copies, DataInfo, LOCALHOST, NameRange, Parsed, name_in};
@@ -100,10 +100,30 @@ impl Shard {
         let name = name_in(&received.packet, info.name);
         if self.table.residence().is_some_and(|residence| residence.elsewhere(name).is_some()) {
             let parsed = &Parsed::Data(DataInfo { copies: Copies::Passed, ..info });
-            self.strays.push(Handed { received, parsed, is_spread: false }.into());
+            self.strays.push(Handed::new(received, parsed).into());
         } else {
             self.drops.count(DropReason::UnsolicitedData);
         }
+    }
+
+    /// Drops Data from another thread if its hash alone says that nobody here waits for it. So what nobody asked for
+    /// costs little: its bytes stay in the other thread's caches.
+    pub(crate) fn drop_unmet(&mut self, parcel: &Parcel) -> bool {
+        let Some(hash) = parcel.hash() else { return false };
+        let is_watched = self.popularity.is_on() || self.traces.is_on();
+        // Claimed names may have got another home, and shared entries may wait for the next round.
+        let is_elsewhere = self.table.residence().is_some() || self.sharing.is_some();
+        if is_watched || is_elsewhere || parcel.face() == FaceId::INTERNAL || self.table.may_be_satisfied(hash) {
+            return false;
+        }
+        match self.faces.get_mut(&parcel.face()) {
+            Some(face) => {
+                face.counters.in_data += 1;
+                self.drops.count(DropReason::UnsolicitedData);
+            }
+            None => self.drops.count(DropReason::UnknownFace),
+        }
+        true
     }
 
     fn meet(&mut self, packet: &Packet, name: NameRange, place: usize) {

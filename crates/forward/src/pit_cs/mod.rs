@@ -309,6 +309,13 @@ impl PitCs {
         self.prefix_index.is_kept()
     }
 
+    /// Whether Data whose name has this hash under the dispatchers' key may answer a pending Interest; false is certain.
+    /// The answer is valid until the next Interest comes.
+    pub fn may_be_satisfied(&self, hash: u64) -> bool {
+        let has_key = self.short_names.as_ref().is_some_and(|names| names.has_key(&self.key));
+        !has_key || self.wants_prefixes_of_data() || self.implicit_digests != 0 || self.first_candidate(hash).is_some()
+    }
+
     /// Finds the pending Interests that Data of this name answers, and the stored Data that it replaces, in one lookup.
     /// Without [`PitCs::wants_prefixes_of_data`], the prefixes of the name need not be hashed.
     pub fn find_satisfied(&self, name: &NameView<'_>, data: &[u8], met: &mut Met) {

@@ -2,8 +2,9 @@ use std::sync::Arc;
 
 use byname_lookup::Control;
 use byname_lookup::oracle::Oracle;
+use byname_wire::data::DataBuilder;
 use byname_wire::interest::InterestBuilder;
-use byname_wire::{Name, NameHashKey};
+use byname_wire::{Name, NameHashKey, PitToken};
 
 use super::*;
 use crate::face_table::{LinkType, Scope};
@@ -142,4 +143,51 @@ fn a_burst_concerns_only_the_threads_that_it_has_work_for() {
         seats[HERE].poll(Ticks::from_ms(1), &mut Vec::new(), &mut outgoing, &mut Stopwatch::default());
         assert_eq!(given(&mut seats[HERE]), [], "what is sent here concerns nobody");
     }
+}
+
+/// Data comes to thread 0, and its home is thread 1, which gets no token that says so.
+#[test]
+fn data_that_nobody_asked_for_is_dropped_by_its_hash_as_it_would_be_by_its_name() {
+    const UPSTREAM: FaceId = FaceId(302);
+    let mut seats = seats(2, 1024);
+    let away = |prefix: &str| -> Name {
+        let names = (0..).map(|number| format!("{prefix}/{number}").parse().expect("a name"));
+        names.into_iter().find(|name: &Name| seats[0].home(name.as_ref()) == 1).expect("every second name")
+    };
+    let (asked, local) = (away("/a"), away("/localhost"));
+    for face in [CALM, UPSTREAM] {
+        seats[0].tell_all(move |worker| worker.face_up(face, Scope::NonLocal, LinkType::PointToPoint));
+    }
+    let mut outgoing = Vec::new();
+    let mut take = |seats: &mut Vec<Seat>, face, fields: LinkFields, bytes: &[u8]| {
+        outgoing.clear();
+        let mut received = vec![Received { face, fields, packet: Packet::copy_from(bytes) }];
+        seats[0].poll(Ticks::from_ms(1), &mut received, &mut outgoing, &mut Stopwatch::default());
+        seats[1].poll(Ticks::from_ms(1), &mut Vec::new(), &mut outgoing, &mut Stopwatch::default());
+        outgoing.iter().map(|sent| (sent.face, sent.fields.pit_token)).collect::<Vec<_>>()
+    };
+    let data = |name: &Name| DataBuilder::new(name.clone()).encode();
+    let token = |bytes: &[u8]| LinkFields { pit_token: PitToken::new(bytes).expect("short"), ..LinkFields::default() };
+
+    // With and without a token of somebody else, with rare fields, below the scope of this host, from an unknown face.
+    for fields in [LinkFields::default(), token(b"theirs"), LinkFields { congestion_mark: 1, ..LinkFields::default() }]
+    {
+        assert!(take(&mut seats, UPSTREAM, fields, &data(&asked)).is_empty());
+    }
+    assert!(take(&mut seats, UPSTREAM, LinkFields::default(), &data(&local)).is_empty());
+    assert!(take(&mut seats, FaceId(999), LinkFields::default(), &data(&asked)).is_empty());
+    let home = &seats[1].worker;
+    assert_eq!(home.face_counters(UPSTREAM).map(|counters| counters.in_data), Some(4));
+    let dropped: Vec<_> = home.shard.drops.all().into_iter().filter(|(_, count)| *count > 0).collect();
+    assert_eq!(dropped, [("unknown-face", 1), ("scope", 1), ("unsolicited-data", 3)]);
+
+    // The same Data answers who waits for it.
+    let next_hop = LinkFields { next_hop_face_id: Some(UPSTREAM), ..token(b"mine") };
+    seats[0].tell_all(move |worker| worker.set_local_fields(CALM, true));
+    let interest = InterestBuilder::new(asked.clone(), 7).encode();
+    let sent = take(&mut seats, CALM, next_hop, &interest);
+    assert_eq!(sent.iter().map(|(face, _)| *face).collect::<Vec<_>>(), [UPSTREAM]);
+    let answered = take(&mut seats, UPSTREAM, token(b"theirs"), &data(&asked));
+    assert_eq!(answered, [(CALM, PitToken::new(b"mine").expect("short"))]);
+    assert_eq!(seats[1].worker.counters().satisfied_interests, 1);
 }

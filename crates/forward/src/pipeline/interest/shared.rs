@@ -165,7 +165,7 @@ impl Shard {
             if sharing.must_wait(hash) || was_open && self.settle(&mut sharing, hash, output) == Settled::NextRound {
                 let Staged { at, parsed, .. } = self.parsed.remove(i);
                 self.wanted.remove(i);
-                let handed = Handed { received: burst.packet_mut(at), parsed: &parsed, is_spread: false };
+                let handed = Handed::new(burst.packet_mut(at), &parsed);
                 sharing.postponed.push((hash, handed.into()));
                 continue;
             }

@@ -4,8 +4,8 @@
 //! processors. So a [`Parcel`] is one line, and a [`Departure`] is no more. A packet's rare link fields, and long PIT
 //! tokens, travel in a box.
 
-use byname_wire::FaceId;
 use byname_wire::interest::HopLimit;
+use byname_wire::{FaceId, PitToken};
 
 use crate::packet::{Copies, DataInfo, InterestInfo, NameRange, Parsed};
 use crate::packet_pool::Packet;
@@ -272,6 +272,9 @@ impl<'a> Handed<'a> {
     /// Moves the packet to a parcel that is [`Parcel::empty`].
     #[inline]
     pub fn fill(self, parcel: &mut Parcel) {
+        if self.hash.is_some() {
+            self.received.fields.pit_token = PitToken::default();
+        }
         parcel.pack(self.received);
         parcel.kind = match self.parsed {
             Parsed::Interest(info) => {

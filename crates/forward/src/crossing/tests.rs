@@ -45,6 +45,7 @@ fn parcels_and_departures_lose_nothing() {
         let parsed = [Parsed::Interest(info), Parsed::Nack(info), Parsed::Data(data)][random.random_range(0..3)];
         let fields = fields(&mut random);
         let hash = random.random_bool(0.5).then(|| random.random());
+        let hash = hash.filter(|_| matches!(parsed, Parsed::Data(_)));
         let bytes = round.to_le_bytes();
         let packet = || Packet::copy_from(&bytes);
 
@@ -61,10 +62,21 @@ fn parcels_and_departures_lose_nothing() {
         assert_eq!((unpacked.face, &*unpacked.packet), (FaceId(round), &bytes[..]));
         // Nobody has sent it yet.
         let mut expected = LinkFields { incoming_face_id: unpacked.fields.incoming_face_id, ..fields.clone() };
-        if parcel.hash().is_some() {
-            assert!(parcel.hash() == hash && matches!(parsed, Parsed::Data(_)));
+        if hash.is_some() {
+            let LinkFields {
+                nack,
+                next_hop_face_id,
+                no_cache,
+                congestion_mark,
+                non_discovery,
+                prefix_announcement,
+                ..
+            } = &fields;
+            let has_others = *no_cache || *congestion_mark > 0 || *non_discovery || prefix_announcement.is_some();
+            let is_whole = has_others || nack.is_some() || next_hop_face_id.is_some();
+            assert_eq!(parcel.hash(), hash.filter(|_| !is_whole));
             expected.pit_token = PitToken::default();
-            hashes += 1;
+            hashes += usize::from(!is_whole);
         }
         assert_eq!(format!("{:?}", unpacked.fields), format!("{expected:?}"));
 
@@ -75,8 +87,8 @@ fn parcels_and_departures_lose_nothing() {
         assert_eq!((output[0].face, &*output[0].packet), (FaceId(round), &bytes[..]));
         assert_eq!(format!("{:?}", output[0].fields), format!("{fields:?}"));
     }
-    // Every third packet is Data, every second has a hash, and few have fields beside it.
-    assert!((400..1667).contains(&hashes), "{hashes}");
+    // Every third packet is Data, every second has a hash, and about every third has rare fields.
+    assert!((900..1400).contains(&hashes), "{hashes}");
 }
 
 #[test]

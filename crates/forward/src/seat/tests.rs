@@ -170,8 +170,11 @@ fn data_that_nobody_asked_for_is_dropped_by_its_hash_as_it_would_be_by_its_name(
     let token = |bytes: &[u8]| LinkFields { pit_token: PitToken::new(bytes).expect("short"), ..LinkFields::default() };
 
     // With and without a token of somebody else, with rare fields, below the scope of this host, from an unknown face.
-    for fields in [LinkFields::default(), token(b"theirs"), LinkFields { congestion_mark: 1, ..LinkFields::default() }]
-    {
+    for fields in [
+        LinkFields::default(),
+        token(b"theirs, and longer than a word"),
+        LinkFields { congestion_mark: 1, ..LinkFields::default() },
+    ] {
         assert!(take(&mut seats, UPSTREAM, fields, &data(&asked)).is_empty());
     }
     assert!(take(&mut seats, UPSTREAM, LinkFields::default(), &data(&local)).is_empty());

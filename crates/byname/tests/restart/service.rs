@@ -227,6 +227,8 @@ fn listeners_outlive_a_crash() {
     let mut router = manager.start("");
     let mut producer = unix(&router.socket());
     manager.await_kept((1, 4));
+    // The router has accepted it. A connection that waits for that would outlive the crash, like its listener.
+    newest_face(&router, "fd://");
     router.end("-KILL");
     assert!(is_closed(&mut producer.stream));
     let mut client = unix(&router.socket());

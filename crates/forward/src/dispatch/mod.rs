@@ -37,8 +37,9 @@
 //! Differs from [So §2.4, §3.4] and [Yuan §3.4], where a thread of its own dispatches: here each thread has a
 //! [`Dispatcher`], and hands a packet to its own worker or to another thread. A dispatching thread would cost a core and
 //! two crossings for every packet. The names of a burst are hashed together, for their homes and for the tables of this
-//! thread. Cost: another worker hashes the names that it is given once more. Handing the hashes over would cost 18 bytes
-//! per component through the caches of both.
+//! thread. Cost: another worker hashes the names that it is given once more. Handing all hashes over would cost 18 bytes
+//! per component through the caches of both. Only Data that its name brings home has the hash of the whole name with it.
+//! If no entry there has this hash, nobody waits for the Data, and it is dropped at once.
 
 mod homes;
 mod loads;

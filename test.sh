@@ -35,9 +35,9 @@ done
 # The headings of parts say when each began, in minutes and seconds.
 say() { printf '\n== %s (%d:%02d)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
 setup_job= setup_log=$(mktemp) log=$(mktemp) skipped=$(mktemp)
-release_job= release_log=$(mktemp) checkers_job= checkers_log=$(mktemp)
-trap 'kill $setup_job $release_job $checkers_job 2>/dev/null || true
-  rm -f "$setup_log" "$release_log" "$checkers_log" "$log" "$skipped"' EXIT
+release_job= release_log=$(mktemp) wheel_job= wheel_log=$(mktemp) checkers_job= checkers_log=$(mktemp)
+trap 'kill $setup_job $release_job $wheel_job $checkers_job 2>/dev/null || true
+  rm -f "$setup_log" "$release_log" "$wheel_log" "$checkers_log" "$log" "$skipped"' EXIT
 
 # Runs a command of long computations in the time that the parts before it leave to the processors: tests often wait.
 beside() { nice -n 19 "$@"; }
@@ -133,26 +133,33 @@ setup() {
   if wanted setup || wanted dashboard; then install_node_packages dashboard; fi
 }
 
-# Builds the wheel, and tests it in a new virtual environment that has nothing else of ours.
-test_python_package() {
-  local python code=0 folder="${CARGO_TARGET_DIR:-$PWD/target}/python"
-  local venv=$folder/venv wheels=$folder/wheels
+# Builds the wheel, and a new virtual environment for its tests, which has nothing else of ours. Leaves no wheel where that
+# cannot be had.
+wheel_folder="${CARGO_TARGET_DIR:-$PWD/target}/python"
+build_wheel() {
+  local python
   python=$(find_python)
-  rm -rf "$venv" "$wheels"
-  mkdir -p "$folder"
-  if ! { "$python" -m venv "$venv" || "$python" -m virtualenv -q "$venv"; } >"$log" 2>&1; then
+  rm -rf "$wheel_folder"
+  mkdir -p "$wheel_folder"
+  if ! { "$python" -m venv "$wheel_folder/venv" || "$python" -m virtualenv -q "$wheel_folder/venv"; }; then
     skip "the Python package is not tested: this Python has neither venv nor virtualenv (Debian: apt install python3-venv)"
     return
   fi
-  python=$venv/bin/python
-  if ! "$python" -m pip install -q --disable-pip-version-check -r crates/python/tests/requirements.txt >"$log" 2>&1; then
-    sed 's/^/  /' "$log"
+  python=$wheel_folder/venv/bin/python
+  if ! "$python" -m pip install -q --disable-pip-version-check -r crates/python/tests/requirements.txt; then
     skip "the Python package is not tested: pip cannot install what crates/python/tests/requirements.txt names"
     return
   fi
-  VIRTUAL_ENV=$venv "$python" -m maturin build --locked --release --interpreter "$python" \
-    --manifest-path crates/python/Cargo.toml --out "$wheels"
-  "$python" -m pip install -q --disable-pip-version-check --no-deps "$wheels"/byname-*.whl
+  VIRTUAL_ENV=$wheel_folder/venv beside "$python" -m maturin build --locked --release --interpreter "$python" \
+    --manifest-path crates/python/Cargo.toml --out "$wheel_folder/wheels"
+}
+
+test_python_package() {
+  local code=0 python=$wheel_folder/venv/bin/python
+  finish $wheel_job "$wheel_log"
+  cat "$wheel_log"
+  compgen -G "$wheel_folder/wheels/byname-*.whl" >/dev/null || return 0
+  "$python" -m pip install -q --disable-pip-version-check --no-deps "$wheel_folder"/wheels/byname-*.whl
   "$python" -m pytest crates/python/tests ${retry:+--retry} 2>&1 | tee "$log" || code=$?
   sed -n -e 's/^SKIPPED //p' -e 's/^\t\(.*\) passed on attempt 2!$/not skipped: \1, at the second attempt/p' "$log" >>"$skipped"
   return $code
@@ -240,6 +247,11 @@ if { wanted clients || wanted python || wanted dashboard || wanted package; } &&
   beside cargo build --locked --release -p byname >"$release_log" 2>&1 &
   release_job=$!
   export BYNAME_BIN="${CARGO_TARGET_DIR:-$PWD/target}/release/byname"
+fi
+# The wheel waits for that build, which has the same folder.
+if wanted python; then
+  build_wheel >"$wheel_log" 2>&1 &
+  wheel_job=$!
 fi
 # Packages download while the compiler uses the cores.
 if wanted setup || wanted guide || wanted clients || wanted dashboard; then

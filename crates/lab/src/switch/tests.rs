@@ -77,7 +77,7 @@ fn frames_on_the_wire_arrive_as_they_left() {
         return;
     }
     for from in ["hosts", "switch"] {
-        let small = "--on wire --names 100,2000 --draws 5000 --seconds 0.4 --repetitions 1 --rate 20k --threads 2";
+        let small = "--on wire --names 100,2000 --draws 5000 --seconds 0.2 --repetitions 1 --rate 20k --threads 2";
         let options = parse(&format!("{small} --compare line,cuckoo --from {from}")).expect("such options");
         let records = on_wire(&options, Progress::HIDDEN).expect("cables can be laid");
         assert_eq!(records.len(), 18, "a reflector, two tables of two sizes for 1 and 2 threads; frames of two sizes");

@@ -111,9 +111,10 @@ impl Shard {
     pub(crate) fn drop_unmet(&mut self, parcel: &Parcel) -> bool {
         let Some(hash) = parcel.hash() else { return false };
         let is_watched = self.popularity.is_on() || self.traces.is_on();
-        // Claimed names may have got another home, and shared entries may wait for the next round.
-        let is_elsewhere = self.table.residence().is_some() || self.sharing.is_some();
-        if is_watched || is_elsewhere || parcel.face() == FaceId::INTERNAL || self.table.may_be_satisfied(hash) {
+        // Claimed names may have got another home, and shared entries may wait for the next round. Or the Interest is in this
+        // burst, and so was sent to nobody yet: what nobody was asked for may answer it.
+        let may_be_late = self.table.residence().is_some() || self.sharing.is_some() || self.accept_unasked_data;
+        if is_watched || may_be_late || parcel.face() == FaceId::INTERNAL || self.table.may_be_satisfied(hash) {
             return false;
         }
         match self.faces.get_mut(&parcel.face()) {

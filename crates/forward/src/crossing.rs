@@ -71,7 +71,7 @@ enum Kind {
     Data(Copies),
 }
 
-/// What the bits of [`Parcel::marks`] say of an Interest; the last says it of Data.
+/// Meaning of the bits of [`Parcel::marks`]: the last is for Data, the others are for Interests.
 mod mark {
     pub const CAN_BE_PREFIX: u8 = 1;
     pub const MUST_BE_FRESH: u8 = 1 << 1;
@@ -258,8 +258,8 @@ pub(crate) struct Handed<'a> {
     pub parsed: &'a Parsed,
     /// Whether it is an Interest that any worker may answer.
     pub is_spread: bool,
-    /// Of Data that its name brings home: the hash of the name under the dispatchers' key, if it is known. It crosses in
-    /// the place of a PIT token, which nobody reads any more.
+    /// For Data whose name selected the home: the hash of this name under the dispatchers' key, if it is known. It takes the
+    /// place of the PIT token, which nobody reads any more.
     pub hash: Option<u64>,
 }
 

@@ -38,7 +38,7 @@
 //! [`Dispatcher`], and hands a packet to its own worker or to another thread. A dispatching thread would cost a core and
 //! two crossings for every packet. The names of a burst are hashed together, for their homes and for the tables of this
 //! thread. Cost: another worker hashes the names that it is given once more. Handing all hashes over would cost 18 bytes
-//! per component through the caches of both. Only Data that its name brings home has the hash of the whole name with it.
+//! per component through the caches of both. Only Data whose name selects its home takes the hash of the whole name along.
 //! If no entry there has this hash, nobody waits for the Data, and it is dropped at once.
 
 mod homes;
@@ -341,7 +341,7 @@ impl Dispatcher {
         let worker = self.home_of(check);
         self.gave(worker);
         let is_data = matches!(parsed, Parsed::Data(_));
-        // What has the scope of this host is dropped for another reason, which the home finds.
+        // The home drops names below /localhost for another reason, and needs the name to see that.
         let tells = is_data && key == self.rule.key() && !name.name().value().starts_with(LOCALHOST);
         Decided { hash: tells.then(|| name.full_hash()), ..Decided::at(worker) }
     }

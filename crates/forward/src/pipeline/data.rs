@@ -107,14 +107,14 @@ impl Shard {
     }
 
     /// Drops Data from another thread if its hash alone says that nobody here waits for it. So what nobody asked for
-    /// costs little: its bytes stay in the other thread's caches.
+    /// costs little: its bytes stay in the other thread's caches. Returns whether it was dropped.
     pub(crate) fn drop_unmet(&mut self, parcel: &Parcel) -> bool {
         let Some(hash) = parcel.hash() else { return false };
         let is_watched = self.popularity.is_on() || self.traces.is_on();
         // Claimed names may have got another home, and shared entries may wait for the next round. Or the Interest is in this
         // burst, and so was sent to nobody yet: what nobody was asked for may answer it.
         let may_be_late = self.table.residence().is_some() || self.sharing.is_some() || self.accept_unasked_data;
-        if is_watched || may_be_late || parcel.face() == FaceId::INTERNAL || self.table.may_be_satisfied(hash) {
+        if is_watched || may_be_late || parcel.face() == FaceId::INTERNAL || self.table.may_satisfy(hash) {
             return false;
         }
         match self.faces.get_mut(&parcel.face()) {

@@ -311,7 +311,7 @@ impl PitCs {
 
     /// Whether Data whose name has this hash under the dispatchers' key may answer a pending Interest; false is certain.
     /// The answer is valid until the next Interest comes.
-    pub fn may_be_satisfied(&self, hash: u64) -> bool {
+    pub fn may_satisfy(&self, hash: u64) -> bool {
         let has_key = self.short_names.as_ref().is_some_and(|names| names.has_key(&self.key));
         !has_key || self.wants_prefixes_of_data() || self.implicit_digests != 0 || self.first_candidate(hash).is_some()
     }

@@ -151,8 +151,8 @@ fn data_that_nobody_asked_for_is_dropped_by_its_hash_as_it_would_be_by_its_name(
     const UPSTREAM: FaceId = FaceId(302);
     let mut seats = seats(2, 1024);
     let away = |prefix: &str| -> Name {
-        let names = (0..).map(|number| format!("{prefix}/{number}").parse().expect("a name"));
-        names.into_iter().find(|name: &Name| seats[0].home(name.as_ref()) == 1).expect("every second name")
+        let mut names = (0..).map(|number| format!("{prefix}/{number}").parse().expect("a name"));
+        names.find(|name: &Name| seats[0].home(name.as_ref()) == 1).expect("every second name")
     };
     let (asked, local) = (away("/a"), away("/localhost"));
     for face in [CALM, UPSTREAM] {

@@ -35,6 +35,8 @@ mkdir -p "$folder/profiles" "$folder/training" "$output"
 
 # Both in one build, because the lab trains the router's code. So this router has the feature `lab`, too.
 # With --target, these flags do not apply to build scripts and procedural macros.
+# Crates are optimized together, as the profile says what is called most.
+export CARGO_PROFILE_RELEASE_LTO=thin
 build() { RUSTFLAGS="$native$1" cargo build --locked --release --target "$host" --target-dir "$2" -p byname -p byname-lab; }
 
 say "instrumented build"

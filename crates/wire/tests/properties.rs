@@ -12,7 +12,7 @@ use byname_wire::tagnet::{
 use byname_wire::url::{UrlScheme, name_of_path, name_of_url};
 use byname_wire::{
     Component, Data, Descriptor, FaceId, Filter, Interest, Label, Locator, LpPacket, NackReason, Name, NameHashKey,
-    NameRef, NameView, PitToken, PrefixHashes, TagDigest, TreeId, digest, tlv,
+    NameRef, NameView, PitToken, PrefixHashes, TagDigest, TreeId, digest, lp, tlv,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -125,6 +125,10 @@ fn exercise(wire: &[u8]) {
         if packet.header_len(packet.fragment.map_or(0, <[u8]>::len)) > 0 {
             assert_eq!(LpPacket::decode(&out), Ok(packet));
         }
+    }
+    if let Some((pit_token, fragment)) = LpPacket::decode_token(wire) {
+        let packet = LpPacket { pit_token, fragment: Some(fragment), ..LpPacket::default() };
+        assert_eq!(LpPacket::decode(wire), Ok(packet));
     }
     let _ = SignatureInfo::decode(wire);
     if let Ok(packet) = TagPacket::decode(wire) {
@@ -379,6 +383,24 @@ proptest! {
         if packet.header_len(fragment_len) > 0 && !is_nested {
             prop_assert_eq!(LpPacket::decode(&wire), Ok(packet.clone()));
         }
+    }
+
+    #[test]
+    fn a_header_with_a_token_alone_is_as_any_header(
+        token in vec(any::<u8>(), 1..=8), fragment in vec(any::<u8>(), 1..10_000), change: (u16, u8),
+    ) {
+        let pit_token = PitToken::new(&token).unwrap();
+        let mut header = [0; lp::TOKEN_HEADER_MAX];
+        let len = LpPacket::encode_token(pit_token.to_word().unwrap(), fragment.len(), &mut header);
+        let mut wire = vec![];
+        let packet = LpPacket { pit_token, fragment: Some(&fragment), ..LpPacket::default() };
+        packet.encode(&mut wire);
+        prop_assert_eq!([&header[..len], &fragment[..]].concat(), wire.clone());
+        prop_assert_eq!(LpPacket::decode_token(&wire), LpPacket::decode(&wire).ok().map(|_| (pit_token, &fragment[..])));
+        let at = usize::from(change.0) % (len + 1);
+        wire[at] = change.1;
+        exercise(&wire);
+        exercise(&wire[..at]);
     }
 
     #[test]

@@ -2,12 +2,16 @@
 
 use byname_forward::{LinkFields, Packet};
 use byname_wire::LpPacket;
+use byname_wire::lp::TOKEN_HEADER_MAX;
 use smallvec::SmallVec;
+
+/// Bytes of a header that need no memory of their own.
+const HEADER_BYTES: usize = 2 * TOKEN_HEADER_MAX;
 
 /// A frame to send: the bytes of `header`, then those of `payload`.
 #[derive(Debug, Clone)]
 pub struct Frame {
-    header: SmallVec<[u8; 48]>,
+    header: SmallVec<[u8; HEADER_BYTES]>,
     payload: Packet,
 }
 
@@ -15,6 +19,14 @@ impl Frame {
     /// A network packet without a link header.
     pub fn bare(packet: Packet) -> Frame {
         Frame { header: SmallVec::new(), payload: packet }
+    }
+
+    /// A network packet whose link header has no field but this PIT token of up to 8 bytes.
+    pub(super) fn with_token(token: (u64, u8), packet: Packet) -> Frame {
+        let mut header = [0; HEADER_BYTES];
+        let room = header.first_chunk_mut().expect("there is more room than that");
+        let len = LpPacket::encode_token(token, packet.len(), room);
+        Frame { header: SmallVec::from_buf_and_len(header, len), payload: packet }
     }
 
     /// The bytes, in two parts.

@@ -155,6 +155,11 @@ impl LinkService {
             let received = Received::append(out);
             received.face = face;
             received.packet.fill(Packet::copy_from(frame));
+        } else if let Some((token, packet)) = LpPacket::decode_token(frame).filter(|(_, packet)| is_data(packet)) {
+            let received = Received::append(out);
+            received.face = face;
+            received.fields.pit_token = token;
+            received.packet.fill(Packet::copy_from(packet));
         } else {
             let Ok(lp) = LpPacket::decode(frame) else { return false };
             let is_whole = lp.frag_count == 1 && lp.frag_index == 0 && lp.sequence.is_none();
@@ -191,6 +196,16 @@ impl LinkService {
             self.conversation.count_received(frame, false);
             Received::append(out).face = face;
             return Some(0..frame.len());
+        }
+        if self.reliability.is_none()
+            && let Some((token, packet)) = LpPacket::decode_token(frame)
+            && is_network_packet(packet)
+        {
+            self.conversation.count_received(packet, false);
+            let received = Received::append(out);
+            received.face = face;
+            received.fields.pit_token = token;
+            return Some(frame.len() - packet.len()..frame.len());
         }
         let Ok(lp) = LpPacket::decode(frame) else {
             self.counters.in_malformed += 1;
@@ -230,8 +245,7 @@ impl LinkService {
         if self.send_bare(now, outgoing, queue_bytes) {
             frames.push(Frame::bare(std::mem::take(&mut outgoing.packet)));
         } else {
-            let Outgoing { fields, packet, .. } = outgoing.take();
-            self.send_lp(now, fields, packet, frames);
+            self.send_lp(now, outgoing, frames);
         }
     }
 
@@ -345,7 +359,22 @@ impl LinkService {
     }
 
     /// Sends a packet with a link header, in fragments if it is too long. Its fields must be ready to be sent.
-    pub(crate) fn send_lp(&mut self, now: Ticks, mut fields: LinkFields, packet: Packet, frames: &mut Vec<Frame>) {
+    pub(crate) fn send_lp(&mut self, now: Ticks, outgoing: &mut Outgoing, frames: &mut Vec<Frame>) {
+        if self.reliability.is_none()
+            && let Some(token) = only_token(&outgoing.fields)
+            && self.sends_whole(outgoing)
+        {
+            let frame = Frame::with_token(token, std::mem::take(&mut outgoing.packet));
+            self.counters.out_bytes += frame.len() as u64;
+            frames.push(frame);
+        } else {
+            let Outgoing { fields, packet, .. } = outgoing.take();
+            self.send_fields(now, fields, packet, frames);
+        }
+    }
+
+    /// As [`LinkService::send_lp`], for any fields.
+    fn send_fields(&mut self, now: Ticks, mut fields: LinkFields, packet: Packet, frames: &mut Vec<Frame>) {
         let reliable = self.reliability.is_some();
         let mut specs = [const { None }; 1];
         let mut many = Vec::new();
@@ -398,8 +427,18 @@ pub(crate) fn is_plausible(bytes: &[u8]) -> bool {
 
 /// Whether a packet with these fields needs no link header.
 pub(crate) fn has_no_fields(fields: &LinkFields) -> bool {
-    fields.pit_token.is_empty()
-        && fields.nack.is_none()
+    fields.pit_token.is_empty() && has_only_token(fields)
+}
+
+/// The PIT token of a packet whose link header needs no more than that, if the token is short.
+fn only_token(fields: &LinkFields) -> Option<(u64, u8)> {
+    fields.pit_token.to_word().filter(|(_, bytes)| *bytes > 0 && has_only_token(fields))
+}
+
+/// Whether a packet with these fields needs no link header, but for its PIT token.
+#[inline]
+fn has_only_token(fields: &LinkFields) -> bool {
+    fields.nack.is_none()
         && fields.incoming_face_id.is_none()
         && fields.congestion_mark == 0
         && !fields.non_discovery

@@ -98,6 +98,31 @@ fn fields_travel_with_their_packet() {
     assert_eq!(received.incoming_face_id, None, "what a peer says of its own faces means nothing here");
 }
 
+/// Frames that have no field but a short token have a way of their own, which must not differ from that of all others.
+#[test]
+fn a_token_alone_travels_as_any_field() {
+    for len in [2, 3, 240, 243, 244, 252, 253, 1000, PACKET_BYTES_MAX] {
+        for token in [&[7][..], &[1, 2, 3, 4, 5, 6], &[0; 8], &[9; 9], &[8; 32]] {
+            let packet = network_packet(6, len, 3);
+            let pit_token = PitToken::new(token).unwrap();
+            let mut expected = Vec::new();
+            LpPacket { pit_token, fragment: Some(&packet), ..LpPacket::default() }.encode(&mut expected);
+            for mtu in [None, Some(expected.len()), Some(expected.len() + SHORT_HEADER_MAX)] {
+                let (mut sender, mut receiver) = (service(mtu, 0), service(None, 0));
+                let frames = send(&mut sender, Ticks(0), LinkFields { pit_token, ..LinkFields::default() }, &packet);
+                assert_eq!(frames, [&expected[..]], "{len} bytes, {token:?}, {mtu:?}");
+                assert_eq!(sender.counters.out_bytes, expected.len() as u64);
+                let received = receive(&mut receiver, Ticks(0), &frames[0]);
+                assert_eq!((received.len(), &received[0].packet[..]), (1, &packet[..]));
+                assert_eq!((received[0].face, received[0].fields.pit_token), (FACE, pit_token));
+                let mut answers = Vec::new();
+                assert!(receiver.receive_answer(FACE, &frames[0], &mut answers));
+                assert_eq!((&answers[0].packet[..], answers[0].fields.pit_token), (&packet[..], pit_token));
+            }
+        }
+    }
+}
+
 #[test]
 fn local_fields_pass_only_where_enabled() {
     let mut wire = Vec::new();

@@ -160,8 +160,7 @@ impl<T: Transport> PeerFace<T> {
                 Some(Pushed::TooLong) | None => self.link.counters.out_drops += 1,
             }
         } else {
-            let Outgoing { fields, packet, .. } = outgoing.take();
-            self.link.send_lp(now, fields, packet, &mut self.queue);
+            self.link.send_lp(now, outgoing, &mut self.queue);
         }
         self.count_queued(0);
     }

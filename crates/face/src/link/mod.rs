@@ -23,7 +23,7 @@ use std::time::Duration;
 use byname_forward::{FaceId, LinkFields, Outgoing, Packet, Received, Ticks};
 use byname_wire::lp::is_bare;
 use byname_wire::tlv::types;
-use byname_wire::{LpPacket, NackReason, PACKET_BYTES_MAX, tlv};
+use byname_wire::{LpPacket, NackReason, PACKET_BYTES_MAX, PitToken, tlv};
 
 use crate::face::{LinkCounters, LinkFlags};
 pub use congestion::CongestionMarker;
@@ -151,11 +151,11 @@ impl LinkService {
     /// another frame, or needs more of this link service than counters.
     pub(crate) fn receive_answer(&mut self, face: FaceId, frame: &[u8], out: &mut Vec<Received>) -> bool {
         let is_data = |packet: &[u8]| packet.first() == Some(&(types::DATA as u8)) && is_network_packet(packet);
-        if is_data(frame) {
-            let received = Received::append(out);
-            received.face = face;
-            received.packet.fill(Packet::copy_from(frame));
-        } else if let Some((token, packet)) = LpPacket::decode_token(frame).filter(|(_, packet)| is_data(packet)) {
+        let plain = match is_data(frame) {
+            true => Some((PitToken::NONE, frame)),
+            false => LpPacket::decode_token(frame).filter(|(_, packet)| is_data(packet)),
+        };
+        if let Some((token, packet)) = plain {
             let received = Received::append(out);
             received.face = face;
             received.fields.pit_token = token;
@@ -427,17 +427,17 @@ pub(crate) fn is_plausible(bytes: &[u8]) -> bool {
 
 /// Whether a packet with these fields needs no link header.
 pub(crate) fn has_no_fields(fields: &LinkFields) -> bool {
-    fields.pit_token.is_empty() && has_only_token(fields)
+    fields.pit_token.is_empty() && has_token_at_most(fields)
 }
 
 /// The PIT token of a packet whose link header needs no more than that, if the token is short.
 fn only_token(fields: &LinkFields) -> Option<(u64, u8)> {
-    fields.pit_token.to_word().filter(|(_, bytes)| *bytes > 0 && has_only_token(fields))
+    fields.pit_token.to_word().filter(|(_, bytes)| *bytes > 0 && has_token_at_most(fields))
 }
 
 /// Whether a packet with these fields needs no link header, but for its PIT token.
 #[inline]
-fn has_only_token(fields: &LinkFields) -> bool {
+fn has_token_at_most(fields: &LinkFields) -> bool {
     fields.nack.is_none()
         && fields.incoming_face_id.is_none()
         && fields.congestion_mark == 0

@@ -176,10 +176,14 @@ compare_dashboard() {
 }
 
 # A separate folder: otherwise each change of flags would rebuild everything.
-loom() { CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/loom" RUSTFLAGS="--cfg loom" beside cargo test --locked "$@"; }
+# One test at a time: threads that make and free stacks wait for each other in the kernel.
+loom() {
+  CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/loom" RUSTFLAGS="--cfg loom" \
+    beside cargo test --config profile.dev.package.loom.opt-level=3 --locked "$@" --test-threads=1
+}
 run_models() {
   export LOOM_MAX_PREEMPTIONS=2
-  loom -p byname-lookup --lib --test "loom*" && loom -p byname-forward --lib models
+  loom -p byname-lookup --lib --test "loom*" -- && loom -p byname-forward --lib models --
 }
 
 # The tests of unsafe code and of what threads share that Miri ends in minutes.

@@ -35,9 +35,9 @@ done
 # The headings of parts say when each began, in minutes and seconds.
 say() { printf '\n== %s (%d:%02d)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
 setup_job= setup_log=$(mktemp) log=$(mktemp) skipped=$(mktemp)
-release_job= release_log=$(mktemp) wheel_job= wheel_log=$(mktemp) checkers_job= checkers_log=$(mktemp)
-trap 'kill $setup_job $release_job $wheel_job $checkers_job 2>/dev/null || true
-  rm -f "$setup_log" "$release_log" "$wheel_log" "$checkers_log" "$log" "$skipped"' EXIT
+release_job= release_log=$(mktemp) wheel_job= wheel_log=$(mktemp) beside_job= beside_log=$(mktemp)
+trap 'kill $setup_job $release_job $wheel_job $beside_job 2>/dev/null || true
+  rm -f "$setup_log" "$release_log" "$wheel_log" "$beside_log" "$log" "$skipped"' EXIT
 
 # Runs a command of long computations in the time that the parts before it leave to the processors: tests often wait.
 beside() { nice -n 19 "$@"; }
@@ -286,8 +286,38 @@ if [[ -n $release_job ]]; then
   say "cargo build --release"
   finish $release_job "$release_log"
 fi
-# Long computations, beside tests that wait for most of their time.
-run_checkers() {
+# .ci/run builds commands of cargo, which the last parts need.
+wait_for_tools() {
+  if [[ -n ${BYNAME_TOOLS_JOB:-} ]]; then tail --pid="$BYNAME_TOOLS_JOB" -f /dev/null; fi
+}
+# Runs a test in namespaces, in the time that others leave. It ends with code 77 if it cannot have them.
+test_apart() {
+  local code=0
+  beside "$@" || code=$?
+  if ((code == 77)); then skip "$1 is not run: this system allows no overlays"; else return $code; fi
+}
+run_packages() {
+  if ((EUID != 0)) || ! unshare --mount --net true 2>/dev/null; then
+    skip "packages are not tested: that needs root, and a system that gives namespaces"
+    return
+  fi
+  wait_for_tools
+  say "Debian package"
+  if { cargo deb --version && lintian --version && adduser --version; } >/dev/null 2>&1; then
+    test_apart packaging/test-deb.sh "$BYNAME_BIN" || return
+  else
+    skip "cargo-deb, lintian or adduser is not installed (cargo install cargo-deb --locked; apt install lintian adduser)"
+  fi
+  say "RPM package"
+  if { cargo generate-rpm --version && rpm --version; } >/dev/null 2>&1; then
+    test_apart packaging/test-rpm.sh "$BYNAME_BIN" || return
+  else
+    skip "cargo-generate-rpm or rpm is not installed (cargo install cargo-generate-rpm --locked; apt install rpm)"
+  fi
+}
+# Parts that compute for long, and measure nothing.
+run_beside() {
+  if wanted package; then run_packages || return; fi
   if wanted models; then
     say "loom: shared data, under every schedule with up to two preemptions"
     run_models || return
@@ -301,12 +331,13 @@ run_checkers() {
     run_tsan || return
   fi
 }
-if wanted models || wanted miri || wanted tsan; then
-  if wanted clients || wanted python || wanted dashboard || wanted package; then
-    run_checkers >"$checkers_log" 2>&1 &
-    checkers_job=$!
+if wanted package || wanted models || wanted miri || wanted tsan; then
+  # Other tests wait for most of their time.
+  if wanted clients || wanted python || wanted dashboard; then
+    run_beside >"$beside_log" 2>&1 &
+    beside_job=$!
   else
-    run_checkers
+    run_beside
   fi
 fi
 if [[ -n $setup_job ]]; then
@@ -358,12 +389,9 @@ if wanted dashboard; then
   fi
   sed -n 's/^skipped: //p' "$log" >>"$skipped"
 fi
-# .ci/run builds commands for the parts below.
-if [[ -n ${BYNAME_TOOLS_JOB:-} ]]; then
-  tail --pid="$BYNAME_TOOLS_JOB" -f /dev/null
-  cat "$BYNAME_TOOLS_LOG"
-fi
 if wanted deny; then
+  wait_for_tools
+  [[ -z ${BYNAME_TOOLS_LOG:-} ]] || cat "$BYNAME_TOOLS_LOG"
   say "cargo deny"
   if cargo deny --version >/dev/null 2>&1; then
     cargo deny --locked check --hide-inclusion-graph licenses bans sources
@@ -375,30 +403,6 @@ if wanted semver; then
   say "cargo semver-checks"
   run_semver
 fi
-# Runs a test in namespaces. It ends with code 77 if it cannot have them.
-test_apart() {
-  local code=0
-  "$@" || code=$?
-  if ((code == 77)); then skip "$1 is not run: this system allows no overlays"; else return $code; fi
-}
-if wanted package; then
-  if ((EUID != 0)) || ! unshare --mount --net true 2>/dev/null; then
-    skip "packages are not tested: that needs root, and a system that gives namespaces"
-  else
-    say "Debian package"
-    if { cargo deb --version && lintian --version && adduser --version; } >/dev/null 2>&1; then
-      test_apart packaging/test-deb.sh "$BYNAME_BIN"
-    else
-      skip "cargo-deb, lintian or adduser is not installed (cargo install cargo-deb --locked; apt install lintian adduser)"
-    fi
-    say "RPM package"
-    if { cargo generate-rpm --version && rpm --version; } >/dev/null 2>&1; then
-      test_apart packaging/test-rpm.sh "$BYNAME_BIN"
-    else
-      skip "cargo-generate-rpm or rpm is not installed (cargo install cargo-generate-rpm --locked; apt install rpm)"
-    fi
-  fi
-fi
 if wanted static; then
   say "static binary, and the image"
   packaging/static.sh
@@ -406,10 +410,10 @@ if wanted static; then
 elif wanted package; then
   skip "the static binary and the image are not tested: ./test.sh static does it, with a second release build"
 fi
-if [[ -n $checkers_job ]]; then
-  say "loom, Miri and ThreadSanitizer, which ran beside the parts before"
-  finish $checkers_job "$checkers_log"
-  grep -E '^(test result:|==|skipped)' "$checkers_log"
+if [[ -n $beside_job ]]; then
+  say "packages, loom, Miri and ThreadSanitizer, which ran beside the parts before"
+  finish $beside_job "$beside_log"
+  grep -E '^(test result:|==|--|skipped)' "$beside_log" || true
 fi
 say "skipped"
 if [[ -s $skipped ]]; then sort "$skipped" | uniq -c; else echo "nothing"; fi
